@@ -88,8 +88,8 @@ class OutOfFold:
 
     def add_predictions(self, fold: int | pl.Series, positions: pl.Series, predictions: pl.Series) -> None:
         """Take note of predictions of the rows of a fold, or of several."""
-        found = pl.DataFrame([positions.alias("position"), predictions.alias("prediction")])
-        self._parts.append(found.with_columns(fold=pl.lit(fold).cast(pl.Int32)))
+        of_fold = pl.DataFrame([positions.alias("position"), predictions.alias("prediction")])
+        self._parts.append(of_fold.with_columns(fold=pl.lit(fold).cast(pl.Int32)))
 
     def give_up(self, why_not: str) -> None:
         """Have no predictions, for a reason that `frame` returns."""
@@ -99,11 +99,11 @@ class OutOfFold:
         """Return ``fold`` and ``prediction`` of all rows, NULL of those in no fold; or why there are none."""
         if self._why_not:
             return self._why_not
-        found = pl.concat(self._parts).sort("position")
-        if len(found) < self._n_rows:
+        predictions = pl.concat(self._parts).sort("position")
+        if len(predictions) < self._n_rows:
             every = pl.DataFrame({"position": pl.int_range(self._n_rows, eager=True)})
-            found = every.join(found, "position", "left", maintain_order="left")
-        return found.select("fold", "prediction")
+            predictions = every.join(predictions, "position", "left", maintain_order="left")
+        return predictions.select("fold", "prediction")
 
 
 def fold_models(

@@ -102,7 +102,7 @@ def connect(connection: Any, dialect: str | None) -> tuple[Connection, Dialect]:
 
 
 def _connected(connection: Any, dialect: str | None) -> tuple[Connection, Dialect]:
-    given = None if dialect is None else get_dialect(dialect)
+    chosen = None if dialect is None else get_dialect(dialect)
     kind = f"{type(connection).__module__}.{type(connection).__qualname__}"
     for begins, unwrap in _WRAPPERS.items():
         if kind.startswith(begins):
@@ -114,12 +114,12 @@ def _connected(connection: Any, dialect: str | None) -> tuple[Connection, Dialec
     for driver in _DRIVERS:
         if driver.recognises(kind, connection):
             told = driver.dialect if isinstance(driver.dialect, str | None) else driver.dialect(connection)
-            if given is None and told is None:
+            if chosen is None and told is None:
                 raise ParameterError(
                     f"dialect must be named, as a {shown(kind)} does not tell its database: one of "
                     f"{listed(DIALECTS, None)}"
                 )
-            known = get_dialect(str(told)) if given is None else given
+            known = get_dialect(str(told)) if chosen is None else chosen
             return driver.opened(connection, known), known
     raise ParameterError(
         f"connection is a {shown(kind)}; it must be a connection of PEP 249 (psycopg, sqlite3, pymysql, ...) or ADBC, "
@@ -524,10 +524,10 @@ def _of_sqlite(connection: _CursorConnection, query: str, cursor: Any) -> list[C
     names = [connection.dialect.quote(column[0]) for column in cursor.description]
     counts = [f"SUM({condition.format(x=name)})" for name in names for condition in _OF_SQLITE.values()]
     with connection.cursor(f"SELECT {', '.join(counts)} FROM ({query})") as counting:
-        [found] = _tuples(counting.fetchall())
+        [counted] = _tuples(counting.fetchall())
     types = []
     for number in range(len(names)):
-        of_column = found[len(_OF_SQLITE) * number : len(_OF_SQLITE) * (number + 1)]
+        of_column = counted[len(_OF_SQLITE) * number : len(_OF_SQLITE) * (number + 1)]
         n = {kind: count or 0 for kind, count in zip(_OF_SQLITE, of_column, strict=True)}
         numbers = n["integer"] + n["real"]
         if n["blob"] or (n["text"] and numbers):

@@ -33,8 +33,8 @@ def path_of(view: str, label: str, dialect: Dialect, part: int | None = None) ->
     if not isinstance(label, str) or not _LABEL.fullmatch(label):
         raise ParameterError(f"label must be of letters, digits and underscores, not {shown(label)}")
     *schema, name = dialect.parts_of(view)
-    own = f"{name}__{label}" if part is None else f"{name}__{label}_part_{part}"
-    return ".".join(map(dialect.quote, [*schema, own]))
+    deployed = f"{name}__{label}" if part is None else f"{name}__{label}_part_{part}"
+    return ".".join(map(dialect.quote, [*schema, deployed]))
 
 
 def deploy_statements(scoring: ScoringQuery, view: str, named: Callable[[int], str]) -> list[str]:

@@ -44,7 +44,7 @@ _ORDER, _COMPARED = {1: "DESC", -1: "ASC"}, {1: ">", -1: "<"}
 _NESTED, _AROUND = re.compile(r"""[()]|\bCASE\b|\bEND\b|'(?:[^'\\]|\\.|'')*'|"[^"]*"|`[^`]*`|\[[^]]*\]"""), 5
 
 # Bytes of Shapley values that are worth their planning, for which DuckDB takes 5 µs each (measured, 2.0.1): where they
-# are asked for, and where Saabas' contributions do as well.
+# are requested, and where Saabas' contributions do as well.
 _MOST_BYTES, _FEW_BYTES = 10 * 2**20, 2**20
 
 

@@ -303,11 +303,11 @@ class Rows:
                     f"{number} {name}_total": f"COALESCE({self.over(f'SUM({value})')}, {zero})",
                     f"{number} ties": self.over(self.dialect.call("COUNT", [value]), rank),
                 }
-        found: list[dict[str, str]] = [{} for _ in orders]
+        columns: list[dict[str, str]] = [{} for _ in orders]
         for key, column in self.columns_of(second).items():
             index, _, name = key.partition(" ")
-            found[int(index)][name] = column
-        return found
+            columns[int(index)][name] = column
+        return columns
 
     # --- metrics ------------------------------------------------------------------------------------------------------
 

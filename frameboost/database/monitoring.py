@@ -279,11 +279,11 @@ def _query(watch: Watch, final: Callable[[Rows, _OfAll], str]) -> str:
 
 def _measures(watch: Watch, rows: Rows, columns: Sequence[FeatureColumn], lookup: FeatureColumn | None) -> _OfAll:
     """Add the stages of aggregates and of the measures over them; return the arguments of `long_rows`."""
-    dialect, stages, wanted = rows.dialect, rows.stages, watch.measures
+    dialect, stages, measures = rows.dialect, rows.stages, watch.measures
     count, one, zero = dialect.statements.count[1], dialect.number(1.0), dialect.number(0.0)
     everyone = dialect.statements.count[0]
     counts = {"all": everyone, "total": f"NULLIF({one} * {everyone}, {zero})", **rows.counts()}
-    is_watched = {name: name in wanted for name in MEASURES}
+    is_watched = {name: name in measures for name in MEASURES}
     binned: dict[tuple[str, str], list[tuple[str, DriftBin]]] = {}
 
     def add_bins(measure: str, columns: Sequence[FeatureColumn], frame: pl.DataFrame) -> None:
@@ -343,9 +343,9 @@ def _measures(watch: Watch, rows: Rows, columns: Sequence[FeatureColumn], lookup
         values[name] = f"CASE WHEN {labelled} AND {named['invalid']} = 0 THEN {value} END"
     if not values:
         raise ParameterError("there is nothing to measure: the model has no baseline, and there is no target")
-    found = stages.name({f"{measure} {name}": text for (measure, name), text in values.items()})
+    named = stages.name({f"{measure} {name}": text for (measure, name), text in values.items()})
     described = [[dialect.string(measure), dialect.string(name)] for measure, name in values]
-    return ["measure", "name"], described, {"value": list(found.values())}
+    return ["measure", "name"], described, {"value": list(named.values())}
 
 
 def _is_unseen(column: FeatureColumn) -> str:
@@ -378,9 +378,9 @@ def _of_labels(
     watch: Watch, rows: Rows, lookup: FeatureColumn | None
 ) -> list[tuple[tuple[str, str], Measure]]:  # fmt: skip
     """Add stages of what needs labels; return measures by their names."""
-    found: list[tuple[tuple[str, str], Measure]] = []
+    measures: list[tuple[tuple[str, str], Measure]] = []
     if not watch.table.roles:
-        return found
+        return measures
     if "coverage" in watch.measures and watch.table.ensemble.interval is not None:
         output = watch.table.ensemble.output("interval")
         if output.lookup is not None and lookup is not None:
@@ -395,10 +395,10 @@ def _of_labels(
         columns = rows.columns_of({"held": rows.if_valid(held), "weight": rows.if_valid(weight)})
         sums = {name: f"SUM({column})" for name, column in columns.items()}
         share = Measure("coverage", sums, lambda named, rows: f"{named['held']} / NULLIF({named['weight']}, {zero})")
-        found.append((("coverage", "interval"), share))
+        measures.append((("coverage", "interval"), share))
     if "metric" in watch.measures:
-        found += [(("metric", measure.name), measure) for measure in rows.measures(watch.metrics)]
-    return found
+        measures += [(("metric", measure.name), measure) for measure in rows.measures(watch.metrics)]
+    return measures
 
 
 def _with_windows(watch: Watch, rows: Rows, named: Mapping[str, str]) -> dict[str, str]:

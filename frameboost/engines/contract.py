@@ -242,8 +242,8 @@ class Engine(Rows, Protocol):
 class HistogramEngine(Engine, Protocol):
     """An engine that sums gradients by bin (``tree_method="hist"``)."""
 
-    def propose_bins(self, max_bin: int, given: Mapping[int, Bins]) -> list[Bins]:
-        """Return the bins of all features in order; those of the features in ``given`` are returned unchanged.
+    def propose_bins(self, max_bin: int, user_bins: Mapping[int, Bins]) -> list[Bins]:
+        """Return the bins of all features in order; those of the features in ``user_bins`` are returned unchanged.
 
         Cuts are values of the data. Those of floats come with the values before them (`Bins.below`), between which
         `frameboost.binning.bins` then chooses.

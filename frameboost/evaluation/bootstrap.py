@@ -255,9 +255,9 @@ def _read(data: Any, target: str, columns: Mapping[str, str | None], *ensembles:
     source = open_rows(data, features)
     for ensemble in ensembles:
         ensemble.find_in(source)
-    wanted = dict.fromkeys([*(feature.name for feature in features), target, *filter(None, columns.values())])
+    needed = dict.fromkeys([*(feature.name for feature in features), target, *filter(None, columns.values())])
     known = source.names()
-    return FrameSource(source.to_frame([name for name in wanted if name in known]).collect().lazy())
+    return FrameSource(source.to_frame([name for name in needed if name in known]).collect().lazy())
 
 
 def _scored(

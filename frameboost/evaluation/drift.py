@@ -103,13 +103,13 @@ def periods_of(frame: pl.DataFrame, time: str, every: str | None = None) -> pl.S
             values = _truncated(values) if every is None else values.dt.truncate(every)
         except pl.exceptions.PolarsError as error:
             raise ParameterError(f"every must be a period such as '1d', '1w' or '1mo', not {shown(every)}") from error
-    found = values.n_unique()
+    n_periods = values.n_unique()
     if values.null_count() == len(values):
         raise DataError(f"time column {shown(time)} has no value in any row")
-    if found > _MAX_PERIODS:
+    if n_periods > _MAX_PERIODS:
         longer = "give a longer one, such as every='1mo', or " if values.dtype.is_temporal() else "give dates, or "
         raise DataError(
-            f"time column {shown(time)} has {found:,} periods, more than {_MAX_PERIODS}; {longer}a column of fewer "
+            f"time column {shown(time)} has {n_periods:,} periods, more than {_MAX_PERIODS}; {longer}a column of fewer "
             "values"
         )
     return values
@@ -118,10 +118,10 @@ def periods_of(frame: pl.DataFrame, time: str, every: str | None = None) -> pl.S
 def _truncated(times: pl.Series) -> pl.Series:
     """Return the starts of periods, of the shortest length of which there are few."""
     for every in _LENGTHS:
-        found = times.dt.truncate(every)
-        if found.n_unique() <= _FEW_PERIODS:
+        starts = times.dt.truncate(every)
+        if starts.n_unique() <= _FEW_PERIODS:
             break
-    return found
+    return starts
 
 
 def _of_feature(frame: pl.DataFrame, feature: Feature, bins: Sequence[DriftBin], period: pl.Series) -> pl.DataFrame:

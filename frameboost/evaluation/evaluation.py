@@ -35,7 +35,7 @@ __all__ = ["Evaluation", "evaluate_model", "score_counts"]
 class Evaluation:
     """How good a model is on labelled rows; `frameboost.Model.evaluate` returns one.
 
-    The metrics are there. Each other frame is made when it is first asked for, from counts of the rows by label and
+    The metrics are there. Each other frame is made when it is first read, from counts of the rows by label and
     prediction that are taken where the data are; with ``by`` it begins with the columns of the group.
 
     Parameters
@@ -218,7 +218,7 @@ def evaluate_model(
         return _with_labels(score_counts(predictor, source, roles, columns, output), of_target, ensemble.labels)
 
     intervals = None if ensemble.interval is None else partial(_interval_coverage, predictor, source, roles, columns)
-    if isinstance(source, RelationSource) and source.is_copy:  # which is gone when these are asked for
+    if isinstance(source, RelationSource) and source.is_copy:  # which is gone when these are read
         outputs = {scores: counts(scores)} | ({"class": counts("class")} if loss.classes else {})
         intervals = None if intervals is None else partial(pl.DataFrame.clone, intervals())
         return Evaluation(table, outputs.__getitem__, loss.classes, scores, columns, ensemble.labels, intervals)

@@ -46,8 +46,8 @@ def permutation_importance(
     frame = source.to_frame(list(read)).collect()  # once, so that the rows have one order
 
     def error(rows: pl.DataFrame) -> float:
-        found = evaluated_metrics(numbers, FrameSource(rows.lazy()), roles, [], [metric], r2=False)
-        value = float(found["value"].item())
+        evaluated = evaluated_metrics(numbers, FrameSource(rows.lazy()), roles, [], [metric], r2=False)
+        value = float(evaluated["value"].item())
         return -value if metric.maximize else value  # in this order, as a function says so when it is called
 
     whole, worse = error(frame), np.zeros((len(ensemble.features), repeats))

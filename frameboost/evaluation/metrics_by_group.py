@@ -61,7 +61,7 @@ def evaluated_metrics(
         if isinstance(source, RelationSource)
         else _in_polars(predictor, source, roles, by)
     )
-    found = []
+    tables = []
     with opened as scored:
         for key, rows in scored.groups():
             values = _values(rows, ensemble, roles, metrics, r2=r2)
@@ -69,8 +69,8 @@ def evaluated_metrics(
                 {"rows": [rows.n_rows] * len(values), "metric": list(values), "value": list(values.values())},
                 schema={"rows": pl.UInt32, "metric": pl.String, "value": pl.Float64},
             )
-            found.append(table if key is None else key.join(table, how="cross"))
-    whole = pl.concat(found)
+            tables.append(table if key is None else key.join(table, how="cross"))
+    whole = pl.concat(tables)
     return whole if by else whole.drop("rows")
 
 
@@ -167,8 +167,8 @@ class _ScoredTable:
             with closed_after(rows_of(self.relation, self.names)) as rows:
                 yield None, rows
             return
-        own = ", ".join(f'"group_{i}"' for i in range(len(self.by)))
-        keys = read_relation(self.relation.project(f"number, {own}").distinct().order("number ASC"))
+        group = ", ".join(f'"group_{i}"' for i in range(len(self.by)))
+        keys = read_relation(self.relation.project(f"number, {group}").distinct().order("number ASC"))
         keys = keys.rename({f"group_{i}": name for i, name in enumerate(self.by)})
         _check_number(len(keys))
         for number in keys["number"]:
@@ -198,8 +198,8 @@ def _in_duckdb(
         if "qid" in roles:  # rows of equal scores are ranked in their order
             values["position"] = "row_number() OVER ()"
         table = session.table("scored")
-        wanted = ", ".join(f"{sql} AS {quote_identifier(own)}" for own, sql in values.items())
-        session.run(f"CREATE TEMP TABLE {table} AS SELECT {wanted} FROM ({query})")
+        selected = ", ".join(f"{sql} AS {quote_identifier(name)}" for name, sql in values.items())
+        session.run(f"CREATE TEMP TABLE {table} AS SELECT {selected} FROM ({query})")
         scored = source.relation.query(session.source[1:-1], f"FROM {table}")
         assert scored is not None
         _check_known(scored, predictor.ensemble)

@@ -47,8 +47,8 @@ def residual_quantiles(
     rows = []
     for rows_of in np.split(np.arange(len(score)), np.flatnonzero(np.diff(bin_)) + 1):
         residual, w = label[rows_of] - score[rows_of], weight[rows_of]
-        found = np.quantile(residual, _QUANTILES, weights=w, method="inverted_cdf")
-        rows.append((np.average(score[rows_of], weights=w), np.average(residual, weights=w), *found, w.sum()))
+        quantiles = np.quantile(residual, _QUANTILES, weights=w, method="inverted_cdf")
+        rows.append((np.average(score[rows_of], weights=w), np.average(residual, weights=w), *quantiles, w.sum()))
     names = ("prediction", "mean", "p10", "p50", "p90", "weight")
     return pl.DataFrame([tuple(map(float, row)) for row in rows], schema=dict.fromkeys(names, pl.Float64), orient="row")
 

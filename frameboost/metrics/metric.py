@@ -505,13 +505,13 @@ def evaluation_metrics(loss: Loss, parameters: Mapping[str, Any], wanted: Any) -
         names = (loss.metric, *(["interval-regression-accuracy"] if "upper" in loss.roles else []))
     else:
         names = (loss.metric, *_ONE_PREDICTION)
-    found: list[AnyMetric] = []
+    metrics: list[AnyMetric] = []
     for name in dict.fromkeys(names):
         try:
-            found += get_metrics(name, loss, known)
+            metrics += get_metrics(name, loss, known)
         except ParameterError:  # which does not fit the loss, such as rmse of several quantiles
             continue
-    return found
+    return metrics
 
 
 def r_squared() -> Metric:

@@ -46,8 +46,8 @@ def reason_frame(
         at = order[:, min(k, len(reasons) - 1)]
         holds = (sizes[rows, at] > 0.0) | (sign is None) if k < len(reasons) else np.zeros(len(rows), dtype=np.bool_)
         known = {"reason": pl.Series(reasons, dtype=pl.String).gather(at), "contribution": pl.Series(sums[rows, at])}
-        for name, found in known.items():
-            columns[f"{name}_{k + 1}"] = found.zip_with(pl.Series(holds), pl.Series([None], dtype=found.dtype))
+        for name, column in known.items():
+            columns[f"{name}_{k + 1}"] = column.zip_with(pl.Series(holds), pl.Series([None], dtype=column.dtype))
     return pl.DataFrame(columns)
 
 

@@ -63,8 +63,8 @@ def _groups(controller: str, root: Path) -> Iterator[tuple[Path, bool]]:
                 (each for name in (controllers, controller) if (each := mount / name).is_dir()), mount / controller
             )
         # Inside a container the path may be the host's: then only the mount itself is there, which is the container's.
-        own = mount / path.lstrip("/")
-        for folder in [own, *own.parents]:
+        group = mount / path.lstrip("/")
+        for folder in [group, *group.parents]:
             yield folder, is_first
             if folder == mount:
                 break

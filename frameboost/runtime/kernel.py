@@ -107,8 +107,8 @@ def read_only(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 @cache
 def _is_in_cache(function: Any) -> bool:
-    found = function._cache
-    return isinstance(found, _Cache) and found.has_code_for(function.targetctx.codegen().magic_tuple())
+    cache = function._cache
+    return isinstance(cache, _Cache) and cache.has_code_for(function.targetctx.codegen().magic_tuple())
 
 
 class _CacheFiles(CompileResultCacheImpl):

@@ -191,7 +191,7 @@ class _Mapping:
 
 
 class MemoryBudget:
-    """The memory that the engines of a fit share: what is available when first asked, less what they have reserved.
+    """The memory that the engines of a fit share: what is available at the first reservation, less all reservations.
 
     Parameters
     ----------

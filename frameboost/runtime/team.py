@@ -110,12 +110,12 @@ _ITEM = ir.FunctionType(ir.VoidType(), [_BYTES, _WHOLE])  # (address of the valu
 
 
 def _index(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-    """Return the address of ``array[place]``, given the two as the first arguments."""
+    """Return the address of ``array[index]``, given the two as the first arguments."""
     return builder.gep(context.make_array(signature.args[0])(context, builder, arguments[0]).data, [arguments[1]])
 
 
 def _load_atomic(_context: Any, array: Any, index: Any) -> Any:
-    """Load ``array[place]`` (int64), sequentially consistent."""
+    """Load ``array[index]`` (int64), sequentially consistent."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return builder.load_atomic(_index(context, builder, signature, arguments), "seq_cst", 8)
@@ -127,7 +127,7 @@ load_atomic: Any = intrinsic(_load_atomic)
 
 
 def _add_atomic(_context: Any, array: Any, index: Any, addend: Any) -> Any:
-    """Add to ``array[place]`` (int64) atomically; return the value before."""
+    """Add to ``array[index]`` (int64) atomically; return the value before."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return builder.atomic_rmw("add", _index(context, builder, signature, arguments), arguments[2], "seq_cst")
@@ -138,8 +138,8 @@ def _add_atomic(_context: Any, array: Any, index: Any, addend: Any) -> Any:
 add_atomic: Any = intrinsic(_add_atomic)
 
 
-def _replace_atomic(_context: Any, array: Any, index: Any, expected: Any, wanted: Any) -> Any:
-    """Compare and swap: set ``array[place]`` (int64) to ``wanted`` if it is ``expected``; return whether it was."""
+def _replace_atomic(_context: Any, array: Any, index: Any, expected: Any, replacement: Any) -> Any:
+    """Compare and swap: set ``array[index]`` (int64) to ``replacement`` if it is ``expected``; return if so."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         at = _index(context, builder, signature, arguments)
@@ -187,8 +187,8 @@ def _call(_context: Any, function: Any, arguments: Any, item: Any) -> Any:
     """Call a function from `outlined` on an item."""
 
     def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-        found = builder.inttoptr(values[0], _ITEM.as_pointer())
-        builder.call(found, [builder.inttoptr(values[1], _BYTES), values[2]])
+        run = builder.inttoptr(values[0], _ITEM.as_pointer())
+        builder.call(run, [builder.inttoptr(values[1], _BYTES), values[2]])
         return context.get_dummy_value()
 
     return types.void(types.int64, types.int64, types.int64), generate
@@ -231,8 +231,8 @@ def outlined(kernel: Any) -> Any:
             function = ir.Function(builder.module, _ITEM, f"{builder.function.name}.{compiled.fndesc.unique_name}.item")
             function.linkage = "internal"
             inner = ir.IRBuilder(function.append_basic_block("entry"))
-            found = inner.load(inner.bitcast(function.args[0], arguments[0].type.as_pointer()))
-            each = [inner.extract_value(found, i) for i in range(len(values))]
+            loaded = inner.load(inner.bitcast(function.args[0], arguments[0].type.as_pointer()))
+            each = [inner.extract_value(loaded, i) for i in range(len(values))]
             context.call_internal_no_propagate(inner, compiled.fndesc, of_kernel, [*each, function.args[1]])
             inner.ret_void()
             both = [builder.ptrtoint(function, _WHOLE), builder.ptrtoint(kept, _WHOLE)]

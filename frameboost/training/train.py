@@ -56,7 +56,7 @@ __all__ = [
 
 
 def train(
-    engines: FitEngines, method: TreeMethod, loss: Loss, parameters: Parameters, given_bins: Mapping[int, Bins],
+    engines: FitEngines, method: TreeMethod, loss: Loss, parameters: Parameters, user_bins: Mapping[int, Bins],
     log: EvaluationLog, workers: Workers, after_round: Sequence[Callable[[int], None]],
     checkpoint: Checkpoint | None = None,
 ) -> Ensemble:  # fmt: skip
@@ -70,7 +70,7 @@ def train(
         The tree method, which opened the engines.
     loss, parameters
         The loss, and all other settings.
-    given_bins
+    user_bins
         Bins from the user's ``cuts``, by feature number.
     log
         Evaluates metrics after each round, and stops early.
@@ -99,7 +99,7 @@ def train(
         weights = [p.feature_weights.get(each.name, 1.0) for each in training.features]
     constraints, features = Constraints.of(p, training.features), FeatureSampler(len(training.features), p, weights)
     settings = SplitSettings(penalties, constraints, features, p.gamma, workers, loss.n_outputs, is_counted)
-    search = method.prepare(training, engines.held_out, Binning(p.max_bin, given_bins), settings)
+    search = method.prepare(training, engines.held_out, Binning(p.max_bin, user_bins), settings)
     base = start_margins(
         engines.all(), loss, p.base_score, engines.offsets,
         is_weighted=engines.is_weighted, continues=engines.continues,
@@ -471,7 +471,7 @@ class Binning:
     """How columns are binned: the most bins of a feature, and the bins of the user's ``cuts``, by feature."""
 
     max_bin: int
-    given_bins: Mapping[int, Bins]
+    user_bins: Mapping[int, Bins]
 
 
 @dataclass(frozen=True, slots=True)
@@ -537,7 +537,7 @@ def _for_all_outputs(
 
 def _binned(training: HistogramEngine, held_out: Sequence[HistogramEngine], binning: Binning) -> list[Bins]:
     """Have the engines store the codes of their columns, and return the bins of the training rows."""
-    bins = with_thresholds(training.propose_bins(binning.max_bin, binning.given_bins))
+    bins = with_thresholds(training.propose_bins(binning.max_bin, binning.user_bins))
     training.bin_columns(bins)
     for engine in held_out:
         # Held-out rows may lack a value that no training row lacks.

@@ -225,8 +225,8 @@ def auto(
             out_of_fold.give_up(f"of a relation up to {MOST_READ:,} rows of a fold are read")
         for position in out_of_fold.columns:
             if smaller is None:
-                found = margins.predictions(list(weights.values()))
-                out_of_fold.add_predictions(found["fold"], found[position], found["prediction"])
+                predictions = margins.predictions(list(weights.values()))
+                out_of_fold.add_predictions(predictions["fold"], predictions[position], predictions["prediction"])
             else:
                 ((number, model),) = smaller.models.items()
                 held_out = next(fold for fold in folds if fold.number == number).rows()

@@ -204,7 +204,7 @@ def _values_by_leaf(tree: Tree) -> dict[int, npt.NDArray[np.float64]]:
         of_feature = [level for level, node in enumerate(levels) if tree.feature[node] == feature]
         o[feature] = (side[:, None, of_feature] == side[None, :, of_feature]).all(axis=2).astype(float)
         z[feature] = share[:, of_feature].prod(axis=1)[None, :]
-    found = {feature: np.zeros(1 << n) for feature in features}
+    sums = {feature: np.zeros(1 << n) for feature in features}
     for t, weight in _rule(len(features)):
         factors = {feature: z[feature] * (1.0 - t) + o[feature] * t for feature in features}
         for feature in features:
@@ -212,8 +212,8 @@ def _values_by_leaf(tree: Tree) -> dict[int, npt.NDArray[np.float64]]:
             for other in features:
                 if other != feature:
                     product = product * factors[other]
-            found[feature] += product.sum(axis=1)
-    return found
+            sums[feature] += product.sum(axis=1)
+    return sums
 
 
 def _rule(n_features: int) -> list[tuple[float, float]]:
@@ -263,22 +263,22 @@ class _Products:
     def below(self) -> list[set[int]]:
         """The features of the splits of each node and below it; none below a split whose leaves are equal."""
         tree = self.tree
-        found: list[set[int]] = [set() for _ in range(len(tree))]
+        below: list[set[int]] = [set() for _ in range(len(tree))]
         for node in reversed(range(len(tree))):  # children come after their parent
             if self._constants[node] is None:
-                found[node] = {tree.feature[node], *found[tree.left[node]], *found[tree.right[node]]}
-        return found
+                below[node] = {tree.feature[node], *below[tree.left[node]], *below[tree.right[node]]}
+        return below
 
     @cached_property
     def _constants(self) -> list[float | None]:
         """The value of each node whose leaves are all equal, else None: such a split contributes nothing."""
         tree = self.tree
-        found: list[float | None] = [value if tree.is_leaf(node) else None for node, value in enumerate(tree.value)]
+        constants: list[float | None] = [value if tree.is_leaf(node) else None for node, value in enumerate(tree.value)]
         for node in reversed(range(len(tree))):
             if not tree.is_leaf(node):
-                left, right = found[tree.left[node]], found[tree.right[node]]
-                found[node] = left if left == right else None
-        return found
+                left, right = constants[tree.left[node]], constants[tree.right[node]]
+                constants[node] = left if left == right else None
+        return constants
 
     @cached_property
     def _shares(self) -> list[float]:

@@ -51,7 +51,7 @@ _LOSSES_OF_MEMORY = 2
 _SECONDS_BETWEEN_LOOKS = 2
 # How long a worker may take to answer a client that connects to it directly.
 _SECONDS_TO_CONNECT = 5
-# To how many workers a process sends, and adds up what they answer, if only sums are asked.
+# To how many workers a process sends a call whose results are sums, which it adds up.
 _MAX_MESSAGES = 8
 # Of the calls of a shard, those that do not change its state; and of quantiles, and of tables by key.
 _READS = frozenset({
@@ -127,7 +127,7 @@ class DaskShards:
         self._client = client
         self._engine = engine
         self._timeout = worker_timeout
-        self._is_direct: bool | None = None  # None until a worker has been asked
+        self._is_direct: bool | None = None  # None until a worker has been called
         self._shards: list[DaskShard] = []
         self._hosts: dict[str, _Host] = {}
         self._n_lost = 0
@@ -249,7 +249,7 @@ class DaskShards:
             return None
 
     def _branches(self, groups: Mapping[_Host, Sequence[DaskShard]], method: str) -> Sequence[Branch[_Host]]:
-        """Return how the hosts are asked: each directly, or for sums from many of them along a tree."""
+        """Return how the hosts are called: each directly, or for sums over many of them along a tree."""
         if is_sum(method) and all(shard.is_open for shards in groups.values() for shard in shards):
             hosts = list(groups)
             if self._is_direct:
@@ -389,7 +389,7 @@ class DaskShards:
                 return
 
     def _own(self, actor: Actor) -> Actor:
-        """Return an actor that is asked through this client, and not through the last that the process made."""
+        """Return an actor that is called through this client, and not through the last that the process made."""
         with self._client.as_current():
             direct = _DirectActor(actor._cls, actor._address, actor.key)  # type: ignore[no-untyped-call]
             if self._is_direct is None:
@@ -507,7 +507,7 @@ def _check_computed(shard: DaskShard, partitions: Sequence[Future[Any]]) -> None
 
 @dataclass(frozen=True)
 class Branch(Generic[T]):
-    """A worker, and the branches whose sums it adds to its own."""
+    """A worker, and the branches whose sums it adds to its sums."""
 
     root: T
     others: Sequence[Branch[T]] = ()

@@ -560,9 +560,9 @@ class DuckDBEngine(TableEngine):
 
     # --- once a fit ---------------------------------------------------------------------------------------------------
 
-    def propose_bins(self, max_bin: int, given: Mapping[int, Bins]) -> list[Bins]:
+    def propose_bins(self, max_bin: int, user_bins: Mapping[int, Bins]) -> list[Bins]:
         """See `HistogramEngine.propose_bins`."""
-        n_missing, bins = self.count_missing(), dict(given)
+        n_missing, bins = self.count_missing(), dict(user_bins)
         for rows, features in self.tables.counted_rows():
             for group in batches_of([i for i in features if i not in bins]):
                 read, columns = rows, [self.columns[i] for i in group]
@@ -1250,11 +1250,11 @@ class Nodes(Protocol):
 class RowNodes:
     """The nodes of all rows while a tree grows.
 
-    Splits are put off until something is asked of the children, so a level takes one statement, and the last level
-    none: its splits become part of the expression that adds leaf values. The statement also numbers nodes, those asked
-    for in a row, so that ``node BETWEEN`` finds their rows, and node and bin make one dense key.
+    Splits are put off until the children are read, so a level takes one statement, and the last level none: its splits
+    become part of the expression that adds leaf values. The statement also numbers nodes, the requested ones in a row,
+    so that ``node BETWEEN`` finds their rows, and node and bin make one dense key.
 
-    Say the root 0 was split into 1 and 2, these into 3, 4 and 5, 6, and histograms of 3 and 6 are asked for (4 and 5
+    Say the root 0 was split into 1 and 2, these into 3, 4 and 5, 6, and histograms of 3 and 6 are requested (4 and 5
     follow by subtraction). The rows get the numbers ::
 
         node     3  6  4  5
@@ -1262,7 +1262,7 @@ class RowNodes:
 
     At the next level, rows walk from the root again, and all numbers are new: ``CASE WHEN bin_0 < 2 THEN CASE ...``
     reads the bins alone. With many old splits for each new one, as in best-first growth, rows go on from the table.
-    Then, if 4 is split into 7 and 8 and 8 is asked for, only rows with the number 2 change: 8 gets the number 4, and 7
+    Then, if 4 is split into 7 and 8 and 8 is requested, only rows with the number 2 change: 8 gets the number 4, and 7
     gets 5. Numbers that are no longer used stay free until the next tree.
 
     Parameters

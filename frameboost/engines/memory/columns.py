@@ -80,7 +80,7 @@ class FeatureColumns(Protocol):
     def kept_for_cuts(self, number: int) -> pl.Series | None:
         """Return the present values of a feature in the sample of `count_missing`, once, if it has kept them."""
 
-    def propose_bins(self, max_bin: int, given: Mapping[int, Bins]) -> list[Bins]:
+    def propose_bins(self, max_bin: int, user_bins: Mapping[int, Bins]) -> list[Bins]:
         """See `HistogramEngine.propose_bins`."""
 
     def bin(self, bins: Sequence[Bins], *, may_sort: bool) -> tuple[BinnedColumns, RowNumbers | None]:
@@ -175,10 +175,10 @@ class FrameColumns:
         """See `FeatureColumns.kept_for_cuts`."""
         return self._for_cuts.pop(number, None)
 
-    def propose_bins(self, max_bin: int, given: Mapping[int, Bins]) -> list[Bins]:
+    def propose_bins(self, max_bin: int, user_bins: Mapping[int, Bins]) -> list[Bins]:
         """See `HistogramEngine.propose_bins`; each thread proposes those of one column at a time."""
         sample = sample_of(self.n_rows)
-        proposed = dict(given)
+        proposed = dict(user_bins)
         rooms = local()  # one of each thread
 
         def propose(number: int) -> None:
@@ -189,7 +189,7 @@ class FrameColumns:
                 self.features[number], self.values(number), max_bin, sample, rare, rooms.array
             )
 
-        missing = [i for i in range(len(self.features)) if i not in given]
+        missing = [i for i in range(len(self.features)) if i not in user_bins]
         for number in missing:
             rare = self._rare.get(number)
             if rare is not None and sample is None and len(rare.rows) < CALLED_ROWS_PER_TASK:

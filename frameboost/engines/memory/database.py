@@ -85,9 +85,9 @@ class DatabaseColumns:
     def kept_for_cuts(self, number: int) -> None:
         """See `FeatureColumns.kept_for_cuts`: none, as values stay in the database."""
 
-    def propose_bins(self, max_bin: int, given: Mapping[int, Bins]) -> list[Bins]:
+    def propose_bins(self, max_bin: int, user_bins: Mapping[int, Bins]) -> list[Bins]:
         """See `HistogramEngine.propose_bins`."""
-        return self._columns.propose_bins(max_bin, given)
+        return self._columns.propose_bins(max_bin, user_bins)
 
     # --- codes --------------------------------------------------------------------------------------------------------
 

@@ -119,10 +119,10 @@ class ArrayEngine(FrameEngine):
         self.load()
         return self.columns.values(number)
 
-    def propose_bins(self, max_bin: int, given: Mapping[int, Bins]) -> list[Bins]:
+    def propose_bins(self, max_bin: int, user_bins: Mapping[int, Bins]) -> list[Bins]:
         """See `HistogramEngine.propose_bins`."""
         self.load()
-        return self.columns.propose_bins(max_bin, given)
+        return self.columns.propose_bins(max_bin, user_bins)
 
     def feature_values(self, number: int) -> pl.Series:
         """See `FrameEngine.feature_values`."""

@@ -50,13 +50,14 @@ class SparseMatrixColumns:
     def kept_for_cuts(self, number: int) -> None:
         """See `FeatureColumns.kept_for_cuts`: none, as the matrix is held."""
 
-    def propose_bins(self, max_bin: int, given: Mapping[int, Bins]) -> list[Bins]:
+    def propose_bins(self, max_bin: int, user_bins: Mapping[int, Bins]) -> list[Bins]:
         """See `HistogramEngine.propose_bins`."""
         sample = sample_of(self.n_rows)
         sampled = None if sample is None else sample.to_numpy()
         n_sampled = self.n_rows if sampled is None else int(sampled.sum())
         return [
-            given[i] if i in given else self._propose(i, max_bin, sampled, n_sampled) for i in range(len(self.features))
+            user_bins[i] if i in user_bins else self._propose(i, max_bin, sampled, n_sampled)
+            for i in range(len(self.features))
         ]
 
     def _propose(self, number: int, max_bin: int, sampled: np.ndarray | None, n_sampled: int) -> Bins:

@@ -84,11 +84,11 @@ class PolarsEngine(FrameEngine):
 
     # --- once a fit ---------------------------------------------------------------------------------------------------
 
-    def propose_bins(self, max_bin: int, given: Mapping[int, Bins]) -> list[Bins]:
+    def propose_bins(self, max_bin: int, user_bins: Mapping[int, Bins]) -> list[Bins]:
         """See `HistogramEngine.propose_bins`."""
         sample = codes.sample_of(self.n_rows)
         return [
-            given[i] if i in given else codes.propose_bins(feature, self.feature_values(i), max_bin, sample)
+            user_bins[i] if i in user_bins else codes.propose_bins(feature, self.feature_values(i), max_bin, sample)
             for i, feature in enumerate(self.features)
         ]
 

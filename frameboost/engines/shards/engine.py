@@ -1,4 +1,4 @@
-"""The engine over all shards: what is asked of it is asked of every shard, and the answers are merged.
+"""The engine over all shards: each call goes to every shard, and the results are merged.
 
 Sums are of numbers on one grid (see `frameboost.expressions.grid`), so they are the same however the rows are
 divided: the model equals that of one engine over all rows, bit for bit.
@@ -151,14 +151,14 @@ class ShardedEngine:
             self._missing = [sum(counts) for counts in zip(*self._ask("count_missing"), strict=True)]
         return self._missing
 
-    def propose_bins(self, max_bin: int, given: Mapping[int, Bins]) -> list[Bins]:
+    def propose_bins(self, max_bin: int, user_bins: Mapping[int, Bins]) -> list[Bins]:
         """See `HistogramEngine.propose_bins`."""
         if self._columns is not None:
-            return self._columns.propose_bins(max_bin, given)
-        bins = dict(given)
+            return self._columns.propose_bins(max_bin, user_bins)
+        bins = dict(user_bins)
         missing = [count > 0 for count in self.count_missing()]
-        strings = [i for i, f in enumerate(self.features) if f.type.is_categorical and i not in given]
-        numbers = [i for i, f in enumerate(self.features) if not f.type.is_categorical and i not in given]
+        strings = [i for i, f in enumerate(self.features) if f.type.is_categorical and i not in user_bins]
+        numbers = [i for i, f in enumerate(self.features) if not f.type.is_categorical and i not in user_bins]
         parts = self._ask("all_categories", strings) if strings else []
         for i, values in zip(strings, zip(*parts, strict=True), strict=False):
             categories = tuple(sorted(set().union(*values)))
@@ -329,7 +329,7 @@ _SUMS: Mapping[str, Callable[[Sequence[Any]], Any]] = {
 
 
 def is_sum(method: str) -> bool:
-    """Whether the sum of all shards' results of a method of `Shard` says all that is asked of them."""
+    """Whether only the sum of all shards' results of a method of `Shard` is needed."""
     return method in _SUMS
 
 

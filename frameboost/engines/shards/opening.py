@@ -37,8 +37,8 @@ def in_shards(engine: EngineDescription, n_shards: int) -> EngineDescription:
             for part in parts:
                 workers = Workers(request.workers.n_jobs // n_threads)
                 opened.callback(workers.close)
-                own = replace(request, source=part, workers=workers, storage=storage)
-                shards.append(Shard(engine.openers[HistogramEngine](own), workers, storage))
+                of_part = replace(request, source=part, workers=workers, storage=storage)
+                shards.append(Shard(engine.openers[HistogramEngine](of_part), workers, storage))
                 opened.callback(shards[-1].close)
                 shards[-1].check(engine.name)
             pool = LocalShards(shards, n_threads)

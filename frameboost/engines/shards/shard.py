@@ -75,7 +75,7 @@ class Shard:
     # --- cuts ---------------------------------------------------------------------------------------------------------
 
     def summaries(self, features: Sequence[int], most: int) -> list[Summary]:
-        """Return summaries of the values of some features, of which `values_within` may be asked next."""
+        """Return summaries of the values of some features, within which `values_within` may then select."""
         self._counts = {}
         kept, summaries = self._storage.kept, []
         for start in range(0, len(features), self._workers.n_jobs):
@@ -162,7 +162,7 @@ class Shard:
         return self._node_values.within(brackets, wants_all)
 
 
-# --- how shards are asked ---------------------------------------------------------------------------------------------
+# --- how shards are called --------------------------------------------------------------------------------------------
 
 
 class Call(NamedTuple):
@@ -182,9 +182,9 @@ class ShardPool(Protocol):
         """Return the positions of each shard's rows among all, given the number of its rows."""
 
     def run(self, calls: Sequence[Sequence[Call]]) -> list[Any]:
-        """Have each shard carry out its own calls; return the result of each shard's last call.
+        """Have each shard carry out its calls; return the result of each shard's last call.
 
-        Where sums are asked (see `frameboost.engines.shards.engine.merged`), those of several shards may be one.
+        Where a method returns sums (see `frameboost.engines.shards.engine.merged`), those of several shards may be one.
         """
 
     @property
@@ -209,8 +209,8 @@ def one_after_another(counts: Sequence[int]) -> list[RowPositions]:
 class LocalShards:
     """Shards in this process, as many at a time as there are threads.
 
-    They are asked from the first to the last, next time from the last to the first, and so on. Where their arrays are
-    in files, what was read last is still in the page cache then; always in the same order, nothing would be.
+    Calls go from the first shard to the last, next time from the last to the first, and so on. Where arrays are in
+    files, what was read last is still in the page cache then; always in the same order, nothing would be.
     """
 
     def __init__(self, shards: Sequence[Shard], n_threads: int) -> None:

@@ -1,7 +1,7 @@
 """The Spark job whose tasks hold the rows of a fit, and the shards in these tasks.
 
 `SparkShards` are shards of Dask whose workers are the tasks of a `SparkJob`: these connect to a scheduler in this
-process. What must be known of the session, its `Driver` is asked, in this process or through Spark Connect.
+process. A `Driver` reads the state of the session, in this process or through Spark Connect.
 """
 
 from __future__ import annotations
@@ -218,7 +218,7 @@ class SparkJob:
         self._thread.start()
 
     def _run(self, rows: Any) -> None:
-        """Run the job; in a thread of its own."""
+        """Run the job; in another thread."""
         try:
             self._session.addTag(self._tag)
             rows.collect()
@@ -386,7 +386,7 @@ def driver_of(frame: DataFrame) -> Driver:
 
 
 class _LocalDriver:
-    """A driver in this process, asked through its JVM."""
+    """A driver in this process, read through its JVM."""
 
     def __init__(self, session: SparkSession) -> None:
         self._session = session

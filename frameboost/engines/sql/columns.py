@@ -116,16 +116,16 @@ class TableColumns:
 
     # --- cuts ---------------------------------------------------------------------------------------------------------
 
-    def propose_bins(self, max_bin: int, given: Mapping[int, Bins]) -> list[Bins]:
+    def propose_bins(self, max_bin: int, user_bins: Mapping[int, Bins]) -> list[Bins]:
         """See `HistogramEngine.propose_bins`."""
         kinds = [column.feature.type for column in self.columns]
         are_cut = [not kind.is_categorical and kind.family != "boolean" for kind in kinds]
-        numbers = {i: self._numbers(i, max_bin) for i, is_cut in enumerate(are_cut) if is_cut and i not in given}
+        numbers = {i: self._numbers(i, max_bin) for i, is_cut in enumerate(are_cut) if is_cut and i not in user_bins}
         quantiles = self._quantiles(numbers)
         bins = []
         for i, column in enumerate(self.columns):
-            if i in given:
-                bins.append(given[i])
+            if i in user_bins:
+                bins.append(user_bins[i])
             elif i in numbers:
                 with values_of(column.feature.name):
                     lowest, highest = self._parts(numbers[i], quantiles.get(i))

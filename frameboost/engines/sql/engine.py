@@ -263,9 +263,9 @@ class SqlEngine:
 
     # --- the state ----------------------------------------------------------------------------------------------------
 
-    def propose_bins(self, max_bin: int, given: Mapping[int, Bins]) -> list[Bins]:
+    def propose_bins(self, max_bin: int, user_bins: Mapping[int, Bins]) -> list[Bins]:
         """See `HistogramEngine.propose_bins`."""
-        return self._columns.propose_bins(max_bin, given)
+        return self._columns.propose_bins(max_bin, user_bins)
 
     def bin_columns(self, bins: Sequence[Bins]) -> None:
         """See `HistogramEngine.bin_columns`; columns whose codes are too much for one query are coded later."""

@@ -3,7 +3,7 @@
 Bins, margins, gradients and metrics are computed in the database as before. But codes are stored side by side in 64-bit
 words (`WordLayout`), as few wide columns are read in less time than many narrow ones. The words are held in memory too
 if there is room, or else read in batches for each level (`Words`). For each level the rows are swept over once: moved
-to their nodes, and those of the nodes asked for added up by bin (`RecordNodes`). Tables that are joined by position are
+to their nodes, and those of the requested nodes added up by bin (`RecordNodes`). Tables that are joined by position are
 read by one thread; the words of the rows alone by all threads, in a fifth of the time.
 """
 
@@ -240,7 +240,7 @@ class Words(Protocol):
     """The words of all rows."""
 
     def parts(self) -> Generator[list[tuple[slice, Batch]], None, None]:
-        """Yield lists of parts of the rows with their words, which are valid until the next list is asked for."""
+        """Yield lists of parts of the rows with their words, which are valid until the next list."""
 
 
 class HeldWords:
@@ -340,9 +340,9 @@ class RowGradients:
 class RecordNodes:
     """The nodes of the rows while a tree grows.
 
-    Splits are put off until the rows are read next. Say histograms are asked for after a level was split: the rows of
-    each batch are moved to the children, those of the nodes asked for are chosen, and their codes are added up. Each
-    thread does so with a part of the batch, and has sums of its own.
+    Splits are put off until the rows are read next. Say histograms are requested after a level was split: the rows of
+    each batch are moved to the children, those of the requested nodes are chosen, and their codes are added up. Each
+    thread does so with a part of the batch, and has its sums.
 
     Parameters
     ----------
@@ -555,8 +555,8 @@ class _ChosenRows:
 class _CodesOfKeys:
     """The codes of the keys of all dimensions in one array.
 
-    In front of them are the numbers from 0 on: a code of the rows' own columns is a key, whose only code is itself. So
-    a kernel looks up both in the same way.
+    In front of them are the numbers from 0 on: a code of the rows is a key too, and its only code is itself. So kernels
+    look up both in the same way.
 
     Parameters
     ----------

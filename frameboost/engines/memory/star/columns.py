@@ -83,9 +83,9 @@ class StarColumns(FrameColumns):
             for i in range(len(self.features))
         ]
 
-    def propose_bins(self, max_bin: int, given: Mapping[int, Bins]) -> list[Bins]:
+    def propose_bins(self, max_bin: int, user_bins: Mapping[int, Bins]) -> list[Bins]:
         """See `HistogramEngine.propose_bins`."""
-        attributes = [i for i in self._table_of if i not in given]
+        attributes = [i for i in self._table_of if i not in user_bins]
         if self._tables:
             _ = self._tables[0].sample.rows  # of all of them, before several threads need it
         self._count(lambda table: table.sampled_references)
@@ -94,7 +94,7 @@ class StarColumns(FrameColumns):
             return propose_attribute(self.features[number], number, self._table_of[number], max_bin)
 
         proposed = dict(zip(attributes, self.workers.each(attributes, propose), strict=True))
-        return super().propose_bins(max_bin, {**given, **proposed})
+        return super().propose_bins(max_bin, {**user_bins, **proposed})
 
     def bin(self, bins: Sequence[Bins], *, may_sort: bool) -> tuple[BinnedColumns, RowNumbers | None]:
         """See `FeatureColumns.bin`; facts are put in the order of the keys of a large dimension."""
