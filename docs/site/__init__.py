@@ -2,10 +2,9 @@
 
 ==================  ====================================================================================
 `__main__`          stages the pages, builds the site with Zensical, checks its links
-`staging`           the repository's pages as the site's: links, formulas, figures, examples, notebooks
+`staging`           the repository's pages as the site's: links, formulas, figures, examples
 `examples`          runs the examples of a page, and draws their charts
 `playground`        a model that scores in the page, by ``playground.js``
-`notebooks`         runs the cells of a notebook, and writes it as a page
 `built_links`       finds links, anchors and files that a built site lacks
 `docstrings`        griffe's extension: docstrings made at run time, names in them as links
 `figures`           draws the figures of ``docs/mathematics.md``

@@ -30,7 +30,8 @@ _INK, _FAINT = "#010203", "#020304"
 _AXIS = {"labelColor": _INK, "titleColor": _INK, "gridColor": _FAINT, "domainColor": _FAINT, "tickColor": _FAINT}
 _THEME: dict[str, Any] = {
     "aria": False, "background": "transparent", "axis": _AXIS, "legend": {"labelColor": _INK, "titleColor": _INK},
-    "header": {"labelColor": _INK, "titleColor": _INK}, "title": {"color": _INK}, "view": {"stroke": None},
+    "header": {"labelColor": _INK, "titleColor": _INK}, "title": {"color": _INK, "subtitleColor": _INK},
+    "view": {"stroke": None},
 }  # fmt: skip
 _BEHIND = re.compile(r'<(?:rect|path)[^>]*>|<text[^>]* stroke="white"[^>]*>')
 _TEXT_COLOUR = re.compile(r'"(?:#010203|#000000|#000|black)"')
@@ -75,6 +76,7 @@ def _run(path: Path, *, draw: bool) -> tuple[doctest.DocTest, _Runner]:
     runner = _Runner(draw=draw)
     with tempfile.TemporaryDirectory() as folder, chdir(folder), warnings.catch_warnings():
         warnings.simplefilter("error")
+        warnings.filterwarnings("ignore", "XDG_RUNTIME_DIR")  # of the wheel of PostgreSQL, on machines without it
         runner.run(test, clear_globs=False)
     return test, runner
 

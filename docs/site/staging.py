@@ -7,8 +7,7 @@ The pages are written for GitHub. On the site
 - figures are part of the page, so that their colours follow light and dark;
 - examples are marked as Python sessions, without the directives of doctest, and charts are shown where they are made;
 - the gallery shows a chart of each of its pages;
-- notebooks are pages;
-- parameters have a section each, and a class its members by purpose.
+- parameters have a section each, and a class a table of its members by purpose.
 """
 
 from __future__ import annotations
@@ -27,7 +26,6 @@ from typing import get_type_hints
 
 import frameboost as fb
 from docs.site.examples import charts_of, draws_charts, names_of, renamed, with_charts
-from docs.site.notebooks import page_of
 from docs.site.playground import SCRIPT, playground
 from frameboost.parameters.parameters import ALIASES, Parameters, markdown_table, values_text
 
@@ -61,16 +59,14 @@ _DIRECTIVE = re.compile(r"  # doctest: [+\w, ]+$", re.MULTILINE)
 
 
 def site_pages(root: Path) -> dict[str, str]:
-    """Return the site's page of each page and notebook of the repository, by their paths in both.
+    """Return the site's page of each page of the repository, by their paths in both.
 
     >>> pages = site_pages(Path(__file__).parents[2])
-    >>> pages["docs/gain.md"], pages["CHANGELOG.md"], pages["docs/notebooks/churn.ipynb"]
-    ('gain.md', 'changelog.md', 'notebooks/churn.md')
+    >>> pages["docs/gain.md"], pages["CHANGELOG.md"]
+    ('gain.md', 'changelog.md')
     """
     own = sorted(path.relative_to(root / "docs").as_posix() for path in (root / "docs").rglob("*.md"))
-    books = sorted(path.relative_to(root / "docs").as_posix() for path in (root / "docs").rglob("*.ipynb"))
-    pages = {f"docs/{path}": path for path in own}
-    return pages | {f"docs/{path}": str(Path(path).with_suffix(".md").as_posix()) for path in books} | _ELSEWHERE
+    return {f"docs/{path}": path for path in own} | _ELSEWHERE
 
 
 def stage(root: Path, folder: Path) -> None:
@@ -81,30 +77,31 @@ def stage(root: Path, folder: Path) -> None:
             continue
         path = folder / "pages" / target
         path.parent.mkdir(parents=True, exist_ok=True)
-        drawn = charts_of(root / source) if source.endswith(".md") and draws_charts(root / source) else {}
+        drawn = charts_of(root / source) if draws_charts(root / source) else {}
         charts[target] = list(drawn.values())
         text = staged(root, source, pages, drawn)
         if source == "docs/playground.md":
             made = names_of(root / source)
             text += f"\n{playground(made['model'], made['rows'])}\n"
         path.write_text(text, encoding="utf-8")
-        if source.endswith(".ipynb"):
-            shutil.copy(root / source, path.parent)
     gallery = folder / "pages" / "gallery" / "index.md"
     gallery.write_text(_with_thumbnails(gallery.read_text(encoding="utf-8"), charts), encoding="utf-8")
-    for file in (root / "docs" / "site" / "site.css", root / "docs" / "site" / "logo.svg", SCRIPT, FILTER):
+    for file in (root / "docs" / "site" / "logo.svg", SCRIPT, FILTER):
         shutil.copy(file, folder / "pages")
-    settings = (root / "docs" / "site" / "zensical.toml").read_text(encoding="utf-8")
-    (folder / "zensical.toml").write_text(settings.replace("{version}", fb.__version__), encoding="utf-8")
+    for name, place in (("site.css", folder / "pages"), ("zensical.toml", folder)):
+        text = (root / "docs" / "site" / name).read_text(encoding="utf-8")
+        (place / name).write_text(text.replace("{version}", fb.__version__), encoding="utf-8")
 
 
 def staged(root: Path, source: str, pages: dict[str, str], charts: Mapping[int, str] = MappingProxyType({})) -> str:
-    """Return the text of one page of the site, made of a page or notebook of the repository.
+    """Return the text of one page of the site, made of a page of the repository.
 
     ``charts`` are those of its examples (`docs.site.examples.charts_of`).
     """
     path = root / source
-    text = page_of(path) if path.suffix == ".ipynb" else path.read_text(encoding="utf-8")
+    text = path.read_text(encoding="utf-8")
+    if source == "docs/index.md":
+        text = f"---\nhide: [navigation, toc]\n---\n\n{text}"
     if source == "docs/parameters.md":
         text = text.replace(markdown_table(), _parameter_sections())
     if source in _CLASSES:
@@ -153,8 +150,6 @@ def _links(text: str, source: str, pages: dict[str, str], root: Path) -> str:
         if "://" in link or link.startswith("#"):
             return found[0]
         path, _, anchor = link.partition("#")
-        if link.endswith(".ipynb") and source.endswith(".ipynb"):  # the notebook itself, beside its page
-            return found[0]
         named = Path(os.path.normpath((root / source).parent / path)).relative_to(root).as_posix()
         target = pages.get(named) or pages.get(f"{named}/README.md")
         if target is None:  # source code; a link to no file stays, for the build to refuse
@@ -190,16 +185,23 @@ def _tabs(found: re.Match[str]) -> str:
 
 
 def _by_purpose(kind: type) -> str:
-    """Return a table of a class's methods and properties, by the purposes that comments in its source name."""
-    lines, purpose = ["| for | members |", "|---|---|"], ""
-    by_purpose: dict[str, list[str]] = {}
+    """Return a table of a class's methods and properties with their first sentences, by purpose.
+
+    Comments in the source of the class name the purposes.
+    """
+    by_purpose: dict[str, dict[str, str]] = {}
+    members: dict[str, str] = {}
     for found in _PURPOSE.finditer(inspect.getsource(kind)):
-        purpose = found[1] or purpose
-        if found[2] and (name := found[2]) not in by_purpose.setdefault(purpose, []):
-            by_purpose[purpose].append(name)
-    for purpose, names in by_purpose.items():
-        links = ", ".join(f"[`{name}`](#frameboost.{kind.__name__}.{name})" for name in names)
-        lines.append(f"| {purpose} | {links} |")
+        purpose, name = found.groups()
+        if purpose:
+            members = by_purpose.setdefault(purpose, {})
+        else:
+            members[name] = (inspect.getdoc(getattr(kind, name)) or "").partition("\n\n")[0].replace("\n", " ")
+    lines = ["| member | what it is or does |", "|---|---|"]
+    for purpose, sentences in by_purpose.items():
+        lines += [f"| **{purpose}** | |"] if sentences else []
+        for name, sentence in sentences.items():
+            lines.append(f"| [`{name}`](#frameboost.{kind.__name__}.{name}) | {sentence.replace('|', '&#124;')} |")
     return "\n".join(lines)
 
 
