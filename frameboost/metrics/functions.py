@@ -114,6 +114,7 @@ def function_metric(item: Any, name: str | None = None, *, maximize: bool | None
         If the parameters of the function are other ones.
     """
     function, sign, methods, options = item, 1.0, (), {}
+    said = {} if name is None else {"name": name}  # a name that is given stays, whatever the function returns
     name = name or name_of_function(item)
     if "sklearn" in sys.modules and all(hasattr(item, each) for each in ("_score_func", "_sign", "_kwargs")):
         function, options, sign, maximize = item._score_func, item._kwargs, float(item._sign), True
@@ -124,7 +125,7 @@ def function_metric(item: Any, name: str | None = None, *, maximize: bool | None
     elif maximize is None:
         maximize = str(getattr(function, "__module__", "")).startswith("sklearn.metrics") and name.endswith("_score")
     call = ArrayCall(function, f"eval_metric {shown(name)}", "prediction", "number", options)
-    return FunctionMetric(name, function, call, maximize, sign, methods)
+    return FunctionMetric(name, function, call, maximize, sign, methods, said=said)
 
 
 def scorer_of(name: str) -> Any | None:

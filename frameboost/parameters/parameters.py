@@ -1175,13 +1175,15 @@ _CHANGES_NOTHING: Mapping[str, tuple[object, ...]] = {
         ("boost_from_average", "use_missing"): (True,),
         ("zero_as_missing", "extra_trees", "extra_tree", "is_unbalance", "unbalance", "unbalanced_sets", "reg_sqrt",
          "lambdarank_unbiased", "use_label_encoder", "disable_default_eval_metric", "pred_early_stop",
-         "bagging_by_query", "is_provide_training_metric", "training_metric", "is_training_metric"): (False,),
+         "bagging_by_query", "first_metric_only", "is_provide_training_metric", "training_metric",
+         "is_training_metric"): (False,),
         # Of speed, messages and memory, whatever they say; draws are those of a round's number anyway.
         ("silent", "validate_parameters", "enable_categorical", "force_col_wise", "force_row_wise", "deterministic",
          "feature_pre_filter", "enable_bundle", "bundle", "is_enable_bundle", "is_enable_sparse", "enable_sparse",
          "is_sparse", "sparse", "two_round", "two_round_loading", "use_two_round_loading", "pre_partition",
          "is_pre_partition", "precise_float_parser", "use_quantized_grad", "quant_train_renew_leaf",
-         "stochastic_rounding", "seed_per_iteration", "debug_synchronize", "extmem_single_page"): (True, False),
+         "stochastic_rounding", "gpu_use_dp", "seed_per_iteration", "debug_synchronize",
+         "extmem_single_page"): (True, False),
     }.items()
     for name in names
 }  # fmt: skip
@@ -1236,6 +1238,8 @@ def under_our_names(keywords: Mapping[str, Any]) -> dict[str, Any]:
             value = 0
         if value is None and (ours != name or _has_default(ours)):  # the default, as in both libraries' estimators
             continue
+        if ours == "base_score" and isinstance(value, list | tuple | np.ndarray) and np.size(value) == 1:
+            value = np.ravel(value)[0]  # as XGBoost 3 has it, with a number for each output
         if ours == "n_jobs" and _is(value, -1, 0 if name != ours else -1):
             value = None  # all cores
         if ours == "max_depth" and _is(value, -1):

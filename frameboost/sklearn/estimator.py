@@ -42,6 +42,7 @@ from frameboost.parameters.parameters import (
 from frameboost.runtime.workers import available_cores
 from frameboost.schema.types import free_name, with_values
 from frameboost.sklearn.arguments import (
+    ByAnyName,
     Callbacks,
     has_no_metric,
     is_pairs,
@@ -289,14 +290,14 @@ class Estimator(BaseEstimator):
         return self.best_score_
 
     @property
-    def evals_result_(self) -> dict[str, dict[str, list[float]]]:
+    def evals_result_(self) -> ByAnyName:
         """The metrics of each round, by set of rows and metric."""
         check_is_fitted(self)
         found: dict[str, dict[str, list[float]]] = {}
         for column in self.model_.history.drop("round"):
             name, metric = _set_and_metric(column.name)
             found.setdefault(self._sets.get(name, name), {})[metric] = column.to_list()
-        return measured(found, getattr(self, "_sets_of_lightgbm", {}))
+        return measured(found, self._sets_of_lightgbm)
 
     def evals_result(self) -> dict[str, dict[str, list[float]]]:
         """Return `evals_result_`, as XGBoost's estimators do."""
@@ -390,6 +391,7 @@ class Estimator(BaseEstimator):
             "columns": None if columns == self.model_.features else columns,
             "named": None if names is not None else False,
             "sets": None if list(self._sets) == list(self._sets.values()) else self._sets,
+            "sets_of_lightgbm": self._sets_of_lightgbm or None,
         }
 
     def _take(self, model: Model, facts: Mapping[str, Any]) -> None:
@@ -407,6 +409,7 @@ class Estimator(BaseEstimator):
             del self.feature_names_in_
         self.n_features_in_ = len(columns)
         self._sets = facts.get("sets", {})
+        self._sets_of_lightgbm = facts.get("sets_of_lightgbm", {})
         self.model_ = model
 
     def apply(self, X: Any, iteration_range: Any = None) -> Array:
@@ -629,7 +632,7 @@ class Estimator(BaseEstimator):
         by_name = dict(zip(self._sets, held_out, strict=True))
         self._sets, held_out = {name: self._sets[name] for name in order}, [by_name[name] for name in order]
         self._train(rows, objective, held_out, initial=initial.model, n_estimators=n_rounds, **more)
-        callbacks.record(measured(self.evals_result_, self._sets_of_lightgbm))
+        callbacks.record(self.evals_result_)
         return self
 
     def _arguments(self, X: Any, given: dict[str, Any], others: Mapping[str, Any]) -> dict[str, Any]:

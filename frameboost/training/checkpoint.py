@@ -169,9 +169,9 @@ class Checkpoint:
         more = ["weight"] * engines.is_weighted + [f"init_{name}" for name in loss.margins] * engines.continues
         more += dict.fromkeys(role for offset in engines.offsets.values() for role in offset.columns)
         self._compare("data", _data_facts(rows, loss, more, bins, base), _check_data)
+        if self._file.batches:
+            log.evaluate()  # by which functions say their names, and whether larger values are better
         saved, n_rounds = self._saved_rounds([b.feature for b in bins], loss, p, [*log.columns]), p.n_estimators
-        if saved:
-            log.evaluate()  # by which functions say whether larger values are better
         for number, each in enumerate(saved, 1):
             stop = log.restore_round(each.metrics)
             if log.kept_round == log.n_rounds:

@@ -758,7 +758,7 @@ def check_result(
     min_gains
         For each output the gain that a split had to exceed.
     """
-    if loss.name in _SLOW and not loss.fitted and parameters.base_score is None and _is_far(rows, loss):
+    if loss.name in _SLOW and not loss.fitted and parameters.base_score is None and _any_is_far(rows, loss):
         return
     columns = TreeColumns.of(trees)
     is_leaf = columns.nodes["feature"] == LEAF
@@ -824,25 +824,30 @@ def _without_gain(p: Parameters, bins: Sequence[Bins], min_gain: float, heaviest
     return f"no split{within} gains more than {bound}{penalty if p.reg_lambda > heaviest else ''}"
 
 
-def _is_far(rows: Rows, loss: Loss) -> bool:
+def _any_is_far(rows: Rows, loss: Loss) -> bool:
+    by_target = [_is_far(rows, loss.name, *names) for names in zip(loss.labels, loss.margins, strict=True)]
+    return any(by_target)
+
+
+def _is_far(rows: Rows, objective: str, label: str, margin: str) -> bool:
     """Warn if the mean prediction is below or above all labels, or out by a factor, and return whether it is."""
-    label = Expression("label", ("label",))
-    ends = rows.aggregate({"low": Aggregate("min", label), "high": Aggregate("max", label)})
+    of_label = Expression(label, (label,))
+    ends = rows.aggregate({"low": Aggregate("min", of_label), "high": Aggregate("max", of_label)})
     logarithm = "LN(GREATEST({}, -1 + 1e-6) + 1)"
-    distance = Expression(f"{logarithm.format('margin')} - {logarithm.format('label')}", ("margin", "label"))
-    terms = {"prediction": Expression("margin", ("margin",)), "label": label}
-    terms |= {"distance": distance} if loss.name == "reg:squaredlogerror" else {}
+    distance = Expression(f"{logarithm.format(margin)} - {logarithm.format(label)}", (margin, label))
+    terms = {"prediction": Expression(margin, (margin,)), "label": of_label}
+    terms |= {"distance": distance} if objective == "reg:squaredlogerror" else {}
     one = Expression("1", ())
     sums = exact_sum(rows, {name: weighted(term) for name, term in {**terms, "weight": one}.items()})
     mean = {name: sums[name] / sums["weight"] for name in terms}
     low, high = ends["low"] or 0.0, ends["high"] or 0.0
     if low <= mean["prediction"] <= high and abs(mean.get("distance", 0.0)) < _FAR_IN_LOGARITHMS:
         return False
-    slope = "" if loss.name == "reg:squaredlogerror" else " and a huber_slope as large as usual errors"
+    slope = "" if objective == "reg:squaredlogerror" else " and a huber_slope as large as usual errors"
     predicted, known = f"{mean['prediction']:.6g}", f"{mean['label']:.6g}"
     warn(
         f"the mean prediction of the training rows is {predicted}, of the labels {known}: with objective "
-        f"{shown(loss.name)} steps are short where labels are large; give base_score={mean['label']:.3g}{slope}, or "
+        f"{shown(objective)} steps are short where labels are large; give base_score={mean['label']:.3g}{slope}, or "
         "train on smaller labels"
     )
     return True

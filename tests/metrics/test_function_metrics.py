@@ -1,5 +1,6 @@
 """Metrics that are Python functions or scorers of scikit-learn's: their values on the model's own predictions."""
 
+import math
 import re
 from dataclasses import dataclass
 
@@ -143,6 +144,41 @@ def test_a_checkpoint_is_read_before_any_call(tmp_path):
     for _ in range(2):
         model = fb.fit(ROWS, "amount", eval_metric=gained(says_so=True), **rounds, **STOPS)
         assert (model.best_score, model.sha256) == (expected.best_score, expected.sha256)
+
+
+@pytest.mark.filterwarnings("ignore:eval_metric")
+def test_a_history_has_the_name_that_a_function_returns(tmp_path):
+    hostile = "a 'b' \"c\", d_e\n"
+
+    def named(label, prediction):
+        return hostile, float(np.mean(np.abs(label - prediction))), False
+
+    def changing(label, prediction):
+        changing.calls += 1
+        return f"call {changing.calls}", math.nan, True
+
+    changing.calls = 0
+    metrics, columns = ["mae", named, changing], ["round", "valid_mae", f"valid_{hostile}", "valid_call 1"]
+    model = fb.fit(ROWS, "amount", eval_metric=metrics, **OPTIONS)
+    assert model.history.columns == columns  # the first name is that of all rounds
+    assert model.history[f"valid_{hostile}"].to_list() == pytest.approx(model.history["valid_mae"].to_list())
+    rounds = {"checkpoint": tmp_path / "rounds", "checkpoint_every": 1, "eval_metric": ["mae", named]}
+    fb.fit(ROWS, "amount", **rounds, **OPTIONS | {"n_estimators": 2})
+    gone_on = fb.fit(ROWS, "amount", **rounds, **OPTIONS)
+    assert gone_on == fb.fit(ROWS, "amount", eval_metric=["mae", named], **OPTIONS)
+    assert gone_on.history.columns == columns[:-1] and len(gone_on.history) == 3
+    chosen = fb.fit(ROWS, "amount", eval_metric=[fb.Metric("own", named), "r2"], **OPTIONS)
+    assert chosen.history.columns == ["round", "valid_own", "valid_r2"]
+    validated = fb.cv(
+        ROWS, "amount", folds=2, eval_metric=named, features=["x"], n_estimators=9, early_stopping_rounds=1
+    )
+    assert validated.columns[-2:] == [f"valid_{hostile}_mean", f"valid_{hostile}_std"]
+
+    def other(label, prediction):
+        return hostile, 0.0
+
+    with pytest.raises(fb.ParameterError, match=r"^the history would have two columns"):
+        fb.fit(ROWS, "amount", eval_metric=[named, other], **OPTIONS)
 
 
 def test_what_several_calls_have_said_is_known_after_all_of_them():

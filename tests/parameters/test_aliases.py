@@ -124,6 +124,16 @@ def test_values_that_mean_the_default():
     assert under_our_names({"max_leaf_nodes": None}) == {"max_leaves": 0, "grow_policy": "lossguide", "max_depth": 0}
 
 
+def test_a_base_score_may_be_an_array_of_one():
+    of_xgboost = np.array(xgboost.XGBRegressor(n_estimators=1).fit(FRAME.select("x"), FRAME["y"]).intercept_)
+    assert of_xgboost.shape == (1,)
+    expected = fb.fit(FRAME, "y", n_estimators=2, base_score=float(of_xgboost[0]))
+    for given in (of_xgboost, [float(of_xgboost[0])]):
+        assert fb.fit(FRAME, "y", n_estimators=2, base_score=given) == expected
+    with pytest.raises(fb.ParameterError, match=r"^base_score must be a finite number, not \[1, 2\]$"):
+        fb.fit(FRAME, "y", base_score=[1, 2])
+
+
 def test_values_of_other_libraries_that_change_nothing_are_taken():
     lightgbm = pytest.importorskip("lightgbm")
     of_lightgbm = lightgbm.LGBMModel().get_params()

@@ -171,7 +171,7 @@ def measured_by(peer, table, target, pairs, metric=None) -> dict:
         return peer.fit(table, target, eval_set=pairs, eval_metric=metric).evals_result_
 
 
-def test_lightgbms_names_find_what_was_measured():
+def test_lightgbms_names_find_what_was_measured(tmp_path):
     labels = np.where(Y.mean() < Y, "late", "early")
     recorded: dict = {}
     pairs = [(X, labels), (X[REST], labels[REST])]
@@ -192,6 +192,9 @@ def test_lightgbms_names_find_what_was_measured():
     assert copied == ours.evals_result_ and "training" in copied and copied.get("valid_7", 0) == 0
     with pytest.raises(KeyError, match="valid_0"):
         ours.evals_result_["valid_0"]
+    ours.save_model(tmp_path / "model.json")
+    loaded = fb.FrameBoostClassifier().load_model(tmp_path / "model.json").evals_result_
+    assert loaded["training"]["binary_logloss"] == loaded["validation_0"]["logloss"] == recorded["training"]["logloss"]
     regressor = fb.FrameBoostRegressor(n_estimators=2).fit(X, Y, eval_set=[(X[REST], Y[REST])])
     l2 = measured_by(lightgbm.LGBMRegressor(n_estimators=2, verbosity=-1), X, Y, [(X[REST], Y[REST])])
     assert list(l2["valid_0"]) == ["l2"]

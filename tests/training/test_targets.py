@@ -7,6 +7,7 @@ import pytest
 import xgboost
 
 import frameboost as fb
+from frameboost.losses.built_in import LOSSES
 from tests.support.cases import cases, some_pairs
 
 FEATURES = ["x0", "x1", "x2"]
@@ -44,6 +45,25 @@ def test_predictions_and_metrics_are_xgboosts(frame, objective, weight):
     ((name, values),) = results["train"].items()
     np.testing.assert_allclose(model.history[f"valid_{name}"], values, rtol=1e-5)
     np.testing.assert_allclose(np.array(other.predict(frame).to_list()), predictions, rtol=1e-9)
+
+
+OF_A_NUMBER = [name for name in LOSSES if name.startswith(("reg:", "count:"))]
+
+
+@cases("objective", OF_A_NUMBER)
+@pytest.mark.filterwarnings("ignore:the mean prediction")
+def test_each_of_several_targets_has_the_model_that_it_has_alone(objective):
+    rng = np.random.default_rng(4)
+    rows = pl.DataFrame({"x": rng.normal(size=80), "a": rng.uniform(0.2, 0.8, 80), "b": rng.uniform(0.1, 0.9, 80)})
+    options = {"features": ["x"], "objective": objective, "n_estimators": 2, "max_depth": 2}
+    if objective == "reg:quantileerror":
+        options["quantile_alpha"] = 0.4
+    model = fb.fit(rows, ["a", "b"], **options, eval_metric="mae", valid={"held": rows})
+    both = np.array(model.predict(rows).to_list())
+    alone = [fb.fit(rows, target, **options, eval_metric="mae", valid={"held": rows}) for target in ("a", "b")]
+    np.testing.assert_allclose(both, np.stack([each.predict(rows).to_numpy() for each in alone], axis=1), rtol=1e-9)
+    off = [each.history["held_mae"][-1] for each in alone]
+    assert model.history["held_mae"][-1] == pytest.approx(np.mean(off))
 
 
 def test_several_targets_are_refused_where_one_is_needed(frame):
