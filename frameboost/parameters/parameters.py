@@ -839,7 +839,6 @@ class Parameters:
 _VECTOR = "multi_strategy='multi_output_tree' does not go with"
 _REFUSED_WITH_VECTOR_LEAVES: tuple[tuple[Callable[[Parameters], bool], str], ...] = (
     (lambda p: p.tree_method != "hist", "tree_method={p.tree_method!r}; use 'hist'"),
-    (lambda p: p.grow_policy == "symmetric", "grow_policy='symmetric'; use 'depthwise' or 'lossguide'"),
     (lambda p: p.booster == "dart", "booster='dart', which weights the trees of each output; use 'gbtree'"),
     (lambda p: p.linear_tree, "linear_tree=True"),
     (

@@ -355,9 +355,10 @@ class FeatureSampler:
             return self._masks[: len(nodes)]
         p = self._parameters
         mask = np.zeros((len(nodes), len(self._all)), dtype=np.bool_)
+        levels = {depth: self._drawn(self._of_tree, p.colsample_bylevel, _BY_LEVEL, depth)
+                  for depth in {node.depth for node in nodes}}  # fmt: skip
         for i, node in enumerate(nodes):
-            of_level = self._drawn(self._of_tree, p.colsample_bylevel, _BY_LEVEL, node.depth)
-            mask[i, self._drawn(of_level, p.colsample_bynode, _BY_NODE, node.id)] = True
+            mask[i, self._drawn(levels[node.depth], p.colsample_bynode, _BY_NODE, node.id)] = True
         return mask
 
     def _drawn(self, features: npt.NDArray[np.int64], share: float, *path: int) -> npt.NDArray[np.int64]:

@@ -45,9 +45,9 @@ from frameboost.training.evaluation_log import EvaluationLog
 from frameboost.training.exact import ExactSplitter, GammaPruner
 from frameboost.training.growths import FitEngines, choose_growth, weights_of_quantiles
 from frameboost.training.open_nodes import Constraints, FeatureSampler
-from frameboost.training.splitter import HistogramSplitter, SplitSearch, SplitSettings
+from frameboost.training.splitter import HistogramSplitter, SplitSearch, SplitSettings, Splitter
 from frameboost.training.symmetric_splitter import SymmetricSplitter
-from frameboost.training.vector_trees import VectorSplitter
+from frameboost.training.vector_trees import SymmetricVectorSplitter, VectorSplitter
 
 __all__ = [
     "Binning", "TreeMethod", "base_margins", "choose_tree_method", "h_counts_rows", "least_rows_as_weight", "min_gains",
@@ -528,11 +528,24 @@ def _by_level(
 def _for_all_outputs(
     training: VectorEngine, held_out: Sequence[VectorEngine], binning: Binning, settings: SplitSettings
 ) -> SplitSearch:
+    return _of_all_outputs(training, held_out, binning, settings, VectorSplitter, _by_node)
+
+
+def _levels_of_all_outputs(
+    training: VectorEngine, held_out: Sequence[VectorEngine], binning: Binning, settings: SplitSettings
+) -> SplitSearch:
+    return _of_all_outputs(training, held_out, binning, settings, SymmetricVectorSplitter, _by_level)
+
+
+def _of_all_outputs(
+    training: VectorEngine, held_out: Sequence[VectorEngine], binning: Binning, settings: SplitSettings,
+    splitter: Callable[[VectorEngine, SlotLayout, SplitSettings], Splitter], of_one: Callable[..., SplitSearch],
+) -> SplitSearch:  # fmt: skip
     if settings.n_outputs == 1:
-        return _by_node(training, held_out, binning, settings)
+        return of_one(training, held_out, binning, settings)
     bins = _binned(training, held_out, binning)
     # A node that is too light to be split in one output may be split in another.
-    return SplitSearch(VectorSplitter(training, SlotLayout(bins), settings), bins, needs_whole_levels=True)
+    return SplitSearch(splitter(training, SlotLayout(bins), settings), bins, needs_whole_levels=True)
 
 
 def _binned(training: HistogramEngine, held_out: Sequence[HistogramEngine], binning: Binning) -> list[Bins]:
@@ -583,6 +596,7 @@ _LEVELS = f"{_BINS}, one for each level"
 _VECTOR = TreeMethod(
     "multi_strategy='multi_output_tree'", f"{_BINS} of all outputs", VectorEngine, _for_all_outputs, VectorEngine
 )
+_VECTOR_LEVELS = replace(_VECTOR, summary=f"{_LEVELS}, of all outputs", prepare=_levels_of_all_outputs)
 _LINEAR = "linear_tree=True"
 # By tree_method, grow_policy, proposal and linear_tree; None is any value.
 _TREE_METHODS: tuple[tuple[str, str | None, str | None, bool, TreeMethod], ...] = (
@@ -606,7 +620,7 @@ _TREE_METHODS: tuple[tuple[str, str | None, str | None, bool, TreeMethod], ...] 
 def choose_tree_method(parameters: Parameters) -> TreeMethod:
     """Return the tree method of the parameters."""
     if parameters.multi_strategy == "multi_output_tree":
-        return _VECTOR
+        return _VECTOR_LEVELS if parameters.grow_policy == "symmetric" else _VECTOR
     values = (parameters.tree_method, parameters.grow_policy, parameters.proposal, parameters.linear_tree)
     for *pattern, method in _TREE_METHODS:
         if all(each in (None, value) for each, value in zip(pattern, values, strict=True)):

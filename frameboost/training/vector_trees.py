@@ -18,15 +18,16 @@ from frameboost.binning.bins import SlotLayout
 from frameboost.engines.contract import CountingEngine, Engine, VectorEngine
 from frameboost.parameters.parameters import Parameters
 from frameboost.schema.types import Physical
-from frameboost.splits.search import bounded_weights
+from frameboost.splits.search import bounded_weights, categorical_split
 from frameboost.splits.split import FloatArray, IntArray, Split, Stats
+from frameboost.splits.symmetric import scan_level
 from frameboost.splits.vector import find_vector_splits, gains_of_outputs, named_by_outputs
 from frameboost.training.grower import GrownTree, Moves, TreeGrower, TreeTarget, tree_of
 from frameboost.training.open_nodes import OpenNode
 from frameboost.training.splitter import SLOTS_PER_THREAD, BinSplitter, SplitSearch, SplitSettings
 from frameboost.trees.tree import LinearLeaf, Tree
 
-__all__ = ["VectorSplitter", "VectorTreeGrower"]
+__all__ = ["SymmetricVectorSplitter", "VectorSplitter", "VectorTreeGrower"]
 
 
 class VectorTreeGrower:
@@ -184,6 +185,82 @@ class VectorSplitter(BinSplitter):
         else:
             threshold = self._layout.bins[feature].threshold_of(position)
         split = Split(feature, gain, nothing, nothing, missing_left == 1, bin_, threshold, categories)
-        left = sums[:, split.goes_left(sums.shape[1])].sum(axis=1)
-        of_left = Stats(*left.sum(axis=0).tolist())
-        return split._replace(left=of_left, right=node.stats - of_left, left_outputs=left)
+        return _with_sums(split, node, sums)
+
+
+class SymmetricVectorSplitter(BinSplitter):
+    """Finds the split with the largest sum of gains over all nodes of a level and all outputs.
+
+    Each output of a node counts as a node of `frameboost.splits.symmetric.scan_level`.
+    """
+
+    def __init__(self, engine: VectorEngine, layout: SlotLayout, settings: SplitSettings) -> None:
+        self._n_outputs = settings.n_outputs
+        self._are_counted = settings.penalties.least_rows is not None
+        source = _AllOutputs(engine, layout.n_slots, are_counted=self._are_counted)
+        super().__init__(source, (self._n_outputs + self._are_counted) * layout.n_slots, layout, settings)
+        self._ordering: FloatArray = np.empty((0, 2))  # what bins are empty by, and categories sorted, (slots, 2)
+
+    def best_splits(self, nodes: Sequence[OpenNode], min_gain: float) -> list[Split | None]:
+        """See `frameboost.training.symmetric_splitter.SymmetricSplitter.best_splits`."""
+        sums, indices = self._pool.of(nodes)
+        histograms = sums.reshape(len(sums), -1, self._layout.n_slots, 2)
+        if nodes[0].parent < 0:
+            self._ordering = self._ordering_of(histograms[indices[0], : self._n_outputs])
+        scanned, each = self._scanned(histograms, indices)
+        p, layout, limits = self._settings.penalties, self._layout, self._settings.limits_of(nodes)
+        monotone, bounds = limits.bounding(p.max_delta_step)
+        gain, feature, position, missing_left = scan_level(
+            scanned, each, self._ordering, layout.offsets, self._is_categorical, limits.allowed.all(axis=0),
+            monotone, None if bounds is None else np.repeat(bounds, self._n_outputs, axis=0), p.least_rows,
+            p.max_cat_to_onehot, p.max_cat_threshold, p.cat_smooth, p.reg_lambda, p.reg_alpha, p.max_delta_step,
+            p.min_child_weight,
+        )  # fmt: skip
+        if feature < 0 or gain < self._settings.least_gain(min_gain):
+            for node in nodes:
+                self._pool.forget(node.id)
+            return [None] * len(nodes)
+        slots, nothing = slice(layout.offsets[feature], layout.offsets[feature + 1]), Stats(0.0, 0.0)
+        shared = Split(feature, gain / len(nodes), nothing, nothing, missing_left == 1, position, None)
+        if layout.is_categorical[feature]:
+            shared = categorical_split(
+                self._ordering[slots], feature, position, missing_left == 1, shared.gain, nothing, nothing, p
+            )
+        else:
+            shared = shared._replace(threshold=layout.bins[feature].threshold_of(position))
+        return [
+            _with_sums(shared, node, histograms[index, : self._n_outputs, slots])
+            for node, index in zip(nodes, indices, strict=True)
+        ]
+
+    def _ordering_of(self, root: FloatArray) -> FloatArray:
+        """Return the sums over outputs; of a categorical feature those of the output with the largest gradients.
+
+        Over the classes of a row gradients add up to 0, so that categories could not be sorted by their sum.
+        """
+        ordering: FloatArray = root.sum(axis=0)
+        for feature in np.flatnonzero(self._layout.is_categorical):
+            slots = slice(self._layout.offsets[feature], self._layout.offsets[feature + 1])
+            ordering[slots] = root[np.abs(root[:, slots, 0]).sum(axis=1).argmax(), slots]
+        return ordering
+
+    def _scanned(self, histograms: FloatArray, indices: IntArray) -> tuple[FloatArray, IntArray]:
+        """Return histograms of one output each, and which of them are the open nodes', by node and output.
+
+        Where rows are counted, the numbers of rows are behind each.
+        """
+        n, per_node = self._n_outputs, histograms.shape[1]
+        outputs = np.arange(n)
+        if not self._are_counted:
+            return histograms.reshape(-1, *histograms.shape[2:]), (indices[:, None] * per_node + outputs).ravel()
+        of_nodes = histograms[indices]
+        counts = np.broadcast_to(of_nodes[:, n:], of_nodes[:, :n].shape)
+        both = np.stack([of_nodes[:, :n], counts], axis=2)
+        return both.reshape(-1, *histograms.shape[2:]), 2 * np.arange(len(indices) * n)
+
+
+def _with_sums(split: Split, node: OpenNode, sums: FloatArray) -> Split:
+    """Return a split of a node with the sums of its children, by the sums in each output and bin of its feature."""
+    left = sums[:, split.goes_left(sums.shape[1])].sum(axis=1)
+    of_left = Stats(*left.sum(axis=0).tolist())
+    return split._replace(left=of_left, right=node.stats - of_left, left_outputs=left)

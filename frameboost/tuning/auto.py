@@ -251,10 +251,6 @@ def _refuse(settings: Parameters) -> None:
         raise ParameterError(
             f"auto trains with tree_method='hist', as {shown(settings.tree_method)} has not all of its shapes of trees"
         )
-    if settings.multi_strategy == "multi_output_tree":
-        raise ParameterError(
-            "auto trains with multi_strategy='one_output_per_tree', as 'multi_output_tree' has no symmetric trees"
-        )
 
 
 def _may_have_slopes(objective: object, target: str | Sequence[str], options: Mapping[str, Any]) -> bool:
