@@ -48,6 +48,8 @@ DATAFUSION = POSTGRES.child(
         "exp": "EXP({x})",
         # COLLATE is "not implemented" (measured, 55).
         "text": "{x}", "string": "{x}", "equal_texts": None, "bucket": None, "quantiles": None,
+        # https://datafusion.apache.org/user-guide/sql/scalar_functions.html#signum
+        "functions": {"SIGN": "SIGNUM"},
         # https://datafusion.apache.org/user-guide/sql/operators.html
         "mod": "({x} % {y})", "xor": "({x} ^ {y})",
     },

@@ -56,6 +56,8 @@ __all__ = ["SHAPES", "SqlEngine"]
 _INT64, _FLOAT64 = FeatureType("int64"), FeatureType("float64")
 # The most queries of a level.
 _MAX_PARTS = 5
+# The most trees of one margin that a query adds up, as of a checkpoint, and the most characters of these.
+_MOST_ADDED, _LONGEST_ADDED = 4, 2**15
 # What sums on a grid are at most, in steps.
 _MOST_STEPS = 2.0**53
 # Features, keys of nodes and codes, and the sums of g and h of each output in each, (keys, 2 · outputs).
@@ -509,13 +511,14 @@ class SqlEngine:
 
     def add_leaf_values(self, values: Mapping[int, float], margin: str) -> None:
         """See `Engine.add_leaf_values`."""
-        if self._added.get(margin):  # a second tree of one margin: the first is written
+        value = self._walk(lambda node: self.dialect.number(values.get(node, 0.0)))
+        added = self._added.get(margin, [])
+        if added and (len(added) == _MOST_ADDED or sum(map(len, [*added, value])) > _LONGEST_ADDED):
             query, names = self._rows()
             margins = [f"{names[name]} AS {self._quote(name)}" for name in self._margins]
             others = map(self._quote, self._gradients)
             self._write(f"SELECT {', '.join([*self._kept(), *margins, *others])} {self._from(query, 'rows')}")
             self._added = {}
-        value = self._walk(lambda node: self.dialect.number(values.get(node, 0.0)))
         self._added.setdefault(margin, []).append(value)
 
     def node_quantiles(self, value: Scalar, weight: Scalar | None, alpha: float) -> dict[int, float]:
