@@ -24,6 +24,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -58,8 +59,11 @@ _INT64, _FLOAT64 = FeatureType("int64"), FeatureType("float64")
 _MAX_PARTS = 5
 # The most trees of one margin that a query adds up, as of a checkpoint, and the most characters of these.
 _MOST_ADDED, _LONGEST_ADDED = 4, 2**15
+# Sums of as many numbers of magnitude 1 as there are, in two orders, differ by less than this share of them.
+_ROUNDING = 1e-9
 # What sums on a grid are at most, in steps.
 _MOST_STEPS = 2.0**53
+_Name = TypeVar("_Name", str, int)
 # Features, keys of nodes and codes, and the sums of g and h of each output in each, (keys, 2 · outputs).
 _Sums = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], FloatArray]
 
@@ -148,13 +152,17 @@ class SqlEngine:
     def _from(self, query: str, alias: str) -> str:
         return f"FROM ({query}) {self.dialect.statements.alias}{self._quote(alias)}"
 
+    def _of_source(self, columns: Mapping[_Name, str]) -> tuple[str, dict[_Name, str]]:
+        """Return a query of columns of the user's table, by their SQL, and their names in it."""
+        aliased = {self.source.alias(f"frameboost_{name}"): sql for name, sql in columns.items()}
+        return self.source.select(aliased), dict(zip(columns, aliased, strict=True))
+
     def _rows(self, expressions: Iterable[Scalar] = (), more: Iterable[str] = ()) -> tuple[str, dict[str, str]]:
         """Return a query of the rows, and the names in it of what these expressions may name; ``more`` are columns."""
         expressions = list(expressions)
         used = used_terms(self._terms, expressions)
         if self._state is None:
-            aliased = {self.source.alias(f"frameboost_{role}"): sql for role, sql in self._roles.items()}
-            query, names = self.source.select(aliased), dict(zip(self._roles, aliased, strict=True))
+            query, names = self._of_source(self._roles)
         else:
             positions = ("position",) if self._has_positions else ()
             names = {name: self._quote(name) for name in (*self._roles, *positions, *self._gradients, *more)}
@@ -277,22 +285,20 @@ class SqlEngine:
         raw = [self._quote(f"raw_{number}") for number in range(len(bins))]
         columns = {self._quote(f"code_{number}"): codes[number] for number in first}
         columns |= {raw[number]: self._columns.columns[number].name for group in others for number in group}
+        kept = dict(self._roles)
         if self._has_positions:
             self.source.check_key()
-            columns[self._quote("position")] = f"ROW_NUMBER() OVER ({self.source.in_order.strip()}) - 1"
-        columns |= {self._quote(role): sql for role, sql in self._roles.items()}
-        if "qid" in self._roles:  # integers are compared in less time, and by no collation
-            columns[self._quote("qid")] = f"DENSE_RANK() OVER (ORDER BY {self._roles['qid']} ASC)"
+            kept["position"] = f"ROW_NUMBER() OVER ({self.source.in_order.strip()}) - 1"
+        if "qid" in kept:  # integers are compared in less time, and by no collation
+            kept["qid"] = f"DENSE_RANK() OVER (ORDER BY {kept['qid']} ASC)"
+        columns |= {self._quote(name): sql for name, sql in kept.items()}
         # The names of the state are those of expressions, which columns of the table may have.
-        inner = {self.source.alias(f"frameboost_{number}"): sql for number, sql in enumerate(columns.values())}
-        named = ", ".join(f"{old} AS {new}" for old, new in zip(inner, columns, strict=True))
-        ends = self._ends(self._roles)
-        types = {name: _INT64 if name in ("n", "n_qid") else _FLOAT64 for name in ends}
-        before = self.source.rows(ends, types)
-        self._write(f"SELECT {named} {self._from(self.source.select(inner), 'coded')}")
-        kept = self._ends({role: self._quote(role) for role in self._roles})
-        selected = ", ".join(f"{sql} AS {self._quote(name)}" for name, sql in kept.items())
-        if self.connection.frame(f"SELECT {selected} FROM {self._state}", types).row(0) != before.row(0):
+        query, names = self._of_source(dict(enumerate(columns.values())))
+        named = ", ".join(f"{old} AS {new}" for old, new in zip(names.values(), columns, strict=True))
+        before = self._facts(*self._of_source(kept))
+        self._write(f"SELECT {named} {self._from(query, 'coded')}")
+        after = self._facts(f"SELECT * FROM {self._state}", {name: self._quote(name) for name in kept})
+        if not all(_are_close(a, b, tolerance) for (a, _), (b, tolerance) in zip(before, after, strict=True)):
             raise self.source.changed()
         for group in others:
             coded = {raw[n]: f"{self._code(n, raw[n])} AS {self._quote(f'code_{n}')}" for n in group}
@@ -301,12 +307,23 @@ class SqlEngine:
             }
             self._write(f"SELECT {', '.join(columns.values())} FROM {self._state}")
 
-    def _ends(self, roles: Mapping[str, str]) -> dict[str, str]:
-        """Return the number of rows, the ends of their roles, which are exact in any order of rows, and of queries."""
-        numbers = {role: sql for role, sql in roles.items() if role != "qid"}
-        ends = {f"{role}_{end}": f"{end}({sql})" for role, sql in numbers.items() for end in ("MIN", "MAX")}
-        ends |= {f"n_{role}": f"COUNT(DISTINCT {roles[role]})" for role in roles.keys() - numbers.keys()}
-        return {"n": self.dialect.statements.count[0], **ends}
+    def _facts(self, query: str, names: Mapping[str, str]) -> list[tuple[float | None, float]]:
+        """Return facts by which other rows are told, each with a tolerance, as sums of floats depend on the order.
+
+        These are of roles, and of what a query's number or a position is beside the first of them.
+        """
+        values = {name: sql for name, sql in names.items() if name not in ("qid", "position")}
+        first = next(iter(values.values()))
+        for name in [name for name in names if name not in values]:
+            within = self.dialect.cast(self.dialect.expressions.mod.format(x=names[name], y=1009), "float64")
+            values[name] = f"{first} * {within}"
+        aggregates = {f"{f} {name}": f"{f}({sql})" for name, sql in values.items() for f in ("MIN", "MAX", "SUM")}
+        kinds = {"n": _INT64, **dict.fromkeys(aggregates, _FLOAT64)}
+        columns = [self.dialect.statements.count[0], *aggregates.values()]
+        selected = ", ".join(f"{sql} AS {self._quote(f'f_{number}')}" for number, sql in enumerate(columns))
+        n, *facts = self.connection.frame(f"SELECT {selected} {self._from(query, 'rows')}", kinds).row(0)
+        ends = [max(abs(low or 0.0), abs(high or 0.0)) for low, high in zip(facts[::3], facts[1::3], strict=True)]
+        return [(n, 0.0), *zip(facts, (t for end in ends for t in (0.0, 0.0, _ROUNDING * n * end)), strict=True)]
 
     def _code(self, number: int, name: str | None = None) -> str:
         """Return the SQL of the code of a feature's value, in few bytes; ``name`` is its column elsewhere."""
@@ -708,6 +725,11 @@ class _Scores:
 def names_of(names: Mapping[str, str], without: Sequence[str]) -> list[str]:
     """Return the columns of some names, but for those of others."""
     return [column for name, column in names.items() if name not in without]
+
+
+def _are_close(a: float | None, b: float | None, tolerance: float) -> bool:
+    """Whether two numbers are equal, up to a tolerance, or both missing."""
+    return a == b or (a is not None and b is not None and abs(a - b) <= tolerance)
 
 
 def _together(parts: Sequence[_Sums]) -> _Sums:

@@ -504,6 +504,20 @@ def test_a_view_of_other_rows_each_time_is_an_error(changing, engine):
     assert con.execute("SELECT name FROM sqlite_temp_master").fetchall() == []
 
 
+@pytest.mark.parametrize(
+    "changing", ["x AS id, abs(random()) % 40 AS q", "random() AS id, CAST(x % 40 AS INTEGER) AS q"]
+)
+@pytest.mark.parametrize("engine", ["auto", "sql"])
+def test_a_view_of_other_queries_or_in_another_order_each_time_is_an_error(changing, engine):
+    con = sqlite3.connect(":memory:")
+    con.execute("CREATE TABLE t (x REAL, y INTEGER)")
+    con.executemany("INSERT INTO t VALUES (?, ?)", [(i, i * i % 7 % 3) for i in range(300)])
+    con.execute(f"CREATE VIEW changing AS SELECT x, y, {changing} FROM t")
+    options = {"group": "q", "objective": "rank:ndcg", "features": ["x"], "engine": engine, **SHAPE}
+    with pytest.raises(fb.DataError, match="the rows of 'changing' changed while they were read"):
+        fb.fit(fb.table(con, "changing", key="id"), "y", **options)
+
+
 def test_values_stay_in_the_database(sqlite):
     con, _ = sqlite
     recorded = Recorded(con)
