@@ -86,6 +86,9 @@ class Connection(Protocol):
     def one_session(self) -> AbstractContextManager[Connection]:
         """Return a connection whose statements all run in one session, which has temporary tables of its own."""
 
+    def another_session(self) -> AbstractContextManager[Connection] | None:
+        """Return the same in a session that is opened for it; None where only the user can open one."""
+
 
 def connect(connection: Any, dialect: str | None) -> tuple[Connection, Dialect]:
     """Return what runs queries over a connection of the user, or a function that opens one, and the dialect of its SQL.
@@ -183,6 +186,11 @@ class OpenedConnection:
         """See `Connection.one_session`."""
         return self._here.one_session()
 
+    def another_session(self) -> AbstractContextManager[Connection]:
+        """See `Connection.another_session`; the thread keeps it."""
+        self._of_threads.connection = _connected(self._open_one(), self._dialect)[0]
+        return self.one_session()
+
 
 class _OneSession:
     """A connection that is a session."""
@@ -190,6 +198,9 @@ class _OneSession:
     def one_session(self) -> AbstractContextManager[Any]:
         """See `Connection.one_session`."""
         return nullcontext(self)
+
+    def another_session(self) -> None:
+        """See `Connection.another_session`."""
 
 
 @contextmanager
@@ -712,6 +723,17 @@ class _PooledConnection:
         with closing(self.engine.raw_connection()) as pooled:
             yield connect(pooled.driver_connection, self.dialect.name)[0]
             pooled.commit()
+
+    @contextmanager
+    def another_session(self) -> Iterator[Connection]:
+        """See `Connection.another_session`; that of a new pool, as all connections of this one may be lost."""
+        pool = self.engine.pool.recreate()
+        try:
+            with closing(pool.connect()) as pooled:
+                yield connect(pooled.driver_connection, self.dialect.name)[0]
+                pooled.commit()
+        finally:
+            pool.dispose()
 
     def _read(self, read: Callable[[Connection], T], attempts: int = 2) -> T:
         with closing(self.engine.raw_connection()) as pooled:

@@ -31,6 +31,7 @@ import numpy.typing as npt
 import polars as pl
 
 from frameboost.binning.bins import Bins, SlotLayout
+from frameboost.checks.messages import listed, reason
 from frameboost.data.database_table import DatabaseTable
 from frameboost.dialects.columns import DatabaseColumn
 from frameboost.dialects.draws import draw_query
@@ -38,7 +39,7 @@ from frameboost.engines.contract import Capabilities, Cumulative, EngineRequest,
 from frameboost.engines.fixed_terms import FixedTerms, Term, names_used, terms_apart, used_terms
 from frameboost.engines.sql.columns import TableColumns
 from frameboost.engines.sql.ranking import query_window, ranked_rows, sums_over_pairs, with_pair_sums
-from frameboost.errors import ParameterError
+from frameboost.errors import DataError, ParameterError
 from frameboost.expressions.expression import Expression
 from frameboost.expressions.grid import (
     Aggregate,
@@ -49,6 +50,7 @@ from frameboost.expressions.grid import (
     grid_range,
 )
 from frameboost.losses.loss import PAIR_SUMS, RankingPairs
+from frameboost.runtime.interrupts import LeftBehindError
 from frameboost.schema.types import Feature, FeatureType
 from frameboost.splits.split import FloatArray, IntArray, Split, Stats
 
@@ -397,9 +399,26 @@ class SqlEngine:
     def close(self) -> None:
         """See `Engine.close`."""
         self._state = None
-        with self._open:
-            for name in list(self._tables):
-                self._drop(name)
+        try:
+            with self._open:
+                for name in list(self._tables):
+                    self._drop(name)
+        except DataError as error:
+            if self.source.scratch is not None:  # temporary tables go with the connection
+                self._drop_from_elsewhere(error)
+
+    def _drop_from_elsewhere(self, error: DataError) -> None:
+        """Drop the tables over another connection, as that of the fit may be lost; say so if that is not possible."""
+        try:
+            another = self.source.connection.another_session()
+            if another is None:
+                raise error
+            with another as self.connection:
+                for name in list(self._tables):
+                    self._drop(name)
+        except Exception as failure:
+            left = f"tables of the fit may be left, to be dropped: {listed(self._tables, None)} ({reason(error)})"
+            raise LeftBehindError(left) from failure
 
     # --- grids --------------------------------------------------------------------------------------------------------
 

@@ -969,6 +969,42 @@ def test_a_query_whose_connection_was_lost_is_run_once_more(name):
     turns.dispose()
 
 
+@pytest.mark.parametrize("name", databases("postgres"))
+def test_tables_in_a_schema_go_although_the_connection_was_lost(name):
+    database = open_warehouse(name)
+    import psycopg
+    import sqlalchemy
+
+    uri, application = database.server.get_uri(), "frameboost_lost"
+    database.run("DROP TABLE IF EXISTS lost; DROP SCHEMA IF EXISTS of_fits CASCADE; CREATE SCHEMA of_fits")
+    database.run("CREATE TABLE lost AS SELECT i AS x, i % 5 AS y FROM generate_series(1, 60) AS i")
+
+    connections = []
+
+    def opened():
+        connections.append(psycopg.connect(uri, autocommit=True, application_name=application))
+        return connections[-1]
+
+    def lose(*_):
+        lost = f"SELECT COUNT(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE application_name = '{application}'"
+        assert database.rows(lost) > [(0,)]
+
+    options = {"engine": "sql", "callbacks": [lose], **SHAPE}
+    engine = sqlalchemy.create_engine("postgresql+psycopg://", creator=opened)
+    listed = "SELECT tablename FROM pg_tables WHERE schemaname = 'of_fits'"
+    for connection in (opened, engine):
+        with pytest.raises(fb.DataError, match="terminating connection"):
+            fb.fit(fb.table(connection, "lost", scratch="of_fits"), "y", **options)
+        assert database.rows(listed) == []
+    with pytest.raises(fb.DataError, match="terminating connection") as error:
+        fb.fit(fb.table(opened(), "lost", scratch="of_fits"), "y", **options)
+    [(left,)] = database.rows(listed)
+    assert any("may be left" in note and left in note for note in error.value.__notes__)
+    engine.dispose()
+    for connection in connections:
+        connection.close()
+
+
 _KILLED = """
 import json, sys, psycopg, frameboost as fb
 uri, path, options = sys.argv[1:]
