@@ -59,7 +59,6 @@ _METRICS: Mapping[str, str | Metric] = {
     "multi_logloss": "mlogloss",
     "binary_error": "error",
     "multi_error": "merror",
-    "average_precision": "aucpr",
     "mean_average_precision": "map",
 }
 _OTHER_NAMES = {
@@ -202,6 +201,7 @@ _FIT_NAMES = {
     "eval_sample_weight": "sample_weight_eval_set",
     "eval_init_score": "base_margin_eval_set",
     "xgb_model": "init_model",
+    **dict.fromkeys(("categorical_feature", "cat_features"), "categorical_features"),
 }
 _FIT_NOTHING: Mapping[str, tuple[object, ...]] = {
     "feature_weights": (None,),
@@ -233,7 +233,7 @@ def of_fit(estimator: Any, given: dict[str, Any], others: Mapping[str, Any]) -> 
     ParameterError
         If an argument is a parameter of the constructor, is not known, or is given twice.
     """
-    arguments, kind = dict(given), type(estimator).__name__
+    arguments, kind = dict(given) | {"categorical_features": None}, type(estimator).__name__
     others = _validation_rows(dict(others), arguments)
     for name, value in others.items():
         if is_among(value, _FIT_NOTHING.get(name, ())):

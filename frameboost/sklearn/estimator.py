@@ -616,6 +616,8 @@ class Estimator(BaseEstimator):
             raise ParameterError(f"verbose must be True or False, or a number, not {shown(verbose)}")
         more |= {"seed": seed, "callbacks": callbacks.functions, "verbose": (verbose or 0) > 0}
         more |= stopping | callbacks.parameters
+        if arguments["categorical_features"] is not None:
+            more["categorical_features"] = arguments["categorical_features"]
         metric = self.eval_metric if arguments["eval_metric"] is None else arguments["eval_metric"]
         if has_no_metric(metric):
             if held_out and stopping.get("early_stopping_rounds", self.early_stopping_rounds) is not None:
@@ -793,7 +795,8 @@ class Estimator(BaseEstimator):
         if isinstance(n_jobs, int | np.integer) and not isinstance(n_jobs, bool) and n_jobs < -1:
             parameters["n_jobs"] = max(1, available_cores() + 1 + int(n_jobs))  # scikit-learn: all but some
         _leave_out(parameters, set(names_in(self)) - set(features))
-        categories = categorical_names(category_columns(parameters["categorical_features"]), names_in(self))
+        of_categories = more.pop("categorical_features", parameters["categorical_features"])
+        categories = categorical_names(category_columns(of_categories), names_in(self))
         parameters["categorical_features"] = [name for name in categories if name in features] or None
         weights = weights_by_name(weights_of_features(parameters["feature_weights"]), names_in(self)) or {}
         parameters["feature_weights"] = {name: each for name, each in weights.items() if name in features} or None
@@ -838,15 +841,14 @@ def _leave_out(parameters: dict[str, Any], columns: Collection[str]) -> None:
 
 
 def _contributions(model: Model, frame: pl.DataFrame) -> FloatArray:
-    """Return contributions to the margin and the bias: a column each, of several outputs in a third dimension.
+    """Return contributions to the margin and the bias, a column each, those of several outputs after each other.
 
-    The shape is XGBoost's, (rows, outputs, features + 1).
+    The shape is LightGBM's, (rows, outputs * (features + 1)).
     """
     contributions = model.explain(frame)
-    n_outputs = model.ensemble.n_outputs
-    if n_outputs == 1:
+    if model.ensemble.n_outputs == 1:
         return contributions.to_numpy(writable=True)
-    return contributions["value"].to_numpy().reshape(len(frame), n_outputs, -1)
+    return contributions["value"].to_numpy().reshape(len(frame), -1)
 
 
 # --- parameters -------------------------------------------------------------------------------------------------------

@@ -90,7 +90,8 @@ class _Pointwise(Estimator):
             scikit-learn's names of a single pair of ``eval_set`` and its weights, which a pipeline can transform
             (``transform_input=["X_val"]``).
         **others
-            The same by the names of XGBoost and LightGBM (``xgb_model``, ``init_score``, ``eval_X``, ...).
+            The same by the names of XGBoost and LightGBM (``xgb_model``, ``init_score``, ``eval_X``, ...), and
+            ``categorical_feature`` or ``cat_features``, in place of ``categorical_features`` of the constructor.
         """
         given = {
             "sample_weight": sample_weight, "base_margin": base_margin, "eval_set": eval_set,

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
+from sklearn.metrics import average_precision_score
 
 import frameboost as fb
 from tests.support.cases import cases
@@ -175,8 +176,9 @@ def test_lightgbms_names_find_what_was_measured(tmp_path):
     labels = np.where(Y.mean() < Y, "late", "early")
     recorded: dict = {}
     pairs = [(X, labels), (X[REST], labels[REST])]
-    metrics = ["binary_logloss", "auc", lambda y, p: ("share right", float(np.mean((p > 0.5) == y)), True)]
-    theirs = measured_by(lightgbm.LGBMClassifier(n_estimators=2, verbosity=-1), X, labels, pairs, metrics[:2])
+    metrics = ["binary_logloss", "average_precision", "auc"]
+    metrics += [lambda y, p: ("share right", float(np.mean((p > 0.5) == y)), True)]
+    theirs = measured_by(lightgbm.LGBMClassifier(n_estimators=2, verbosity=-1), X, labels, pairs, metrics[:3])
     ours = fb.FrameBoostClassifier(n_estimators=2).fit(
         X, labels, eval_set=pairs, eval_metric=metrics, callbacks=[lightgbm.record_evaluation(recorded)]
     )
@@ -184,7 +186,10 @@ def test_lightgbms_names_find_what_was_measured(tmp_path):
     assert list(recorded) == list(theirs) == ["training", "valid_1"]
     for name, metric in (("validation_0", "training"), ("validation_1", "valid_1")):
         by_ours, by_theirs = ours.evals_result_[name], ours.evals_result_[metric]
-        assert list(by_ours) == ["logloss", "auc", "share right"]
+        assert list(by_ours) == ["logloss", "average_precision", "auc", "share right"]
+        table, its_labels = pairs[name == "validation_1"]
+        precision = average_precision_score(its_labels == "late", ours.predict_proba(table)[:, 1])
+        assert by_theirs["average_precision"][-1] == pytest.approx(precision)
         assert by_theirs["binary_logloss"] == by_ours["logloss"] == recorded[metric]["binary_logloss"]
         assert all(each in by_theirs for each in theirs[metric])
         assert by_theirs["share right"][-1] == pytest.approx(ours.score(*pairs[name == "validation_1"]))
@@ -368,12 +373,35 @@ def test_rounds_are_chosen_in_predict():
     np.testing.assert_array_equal(ours.predict(X, pred_early_stop=False, validate_features=True), ours.predict(X))
 
 
-def test_contributions_of_classes_have_xgboosts_shape():
-    ours, theirs = (kind(n_estimators=2, max_depth=2).fit(X, CLASS) for kind in (OURS[1], XGBOOST[1]))
-    expected = theirs.get_booster().predict(xgboost.DMatrix(X), pred_contribs=True)
-    found = ours.predict(X, pred_contrib=True)
-    assert found.shape == expected.shape == (200, 3, 6)
-    np.testing.assert_allclose(found.sum(axis=2), ours.predict(X, output_margin=True))
+def test_contributions_of_classes_have_lightgbms_shape():
+    ours, theirs = (kind(n_estimators=2, max_depth=2).fit(X, CLASS) for kind in (OURS[1], LIGHTGBM[1]))
+    found, expected = (estimator.predict(X, pred_contrib=True) for estimator in (ours, theirs))
+    assert found.shape == expected.shape == (200, 18)
+    for each, estimator, margins in ((found, ours, "output_margin"), (expected, theirs, "raw_score")):
+        sums = each.reshape(200, 3, 6).sum(axis=2)  # five features and the bias of a class follow each other
+        np.testing.assert_allclose(sums, estimator.predict(X, **{margins: True}))
+
+
+@pytest.mark.parametrize("name", ["categorical_feature", "cat_features", "categorical_features"])
+def test_fit_takes_the_columns_of_categories(name):
+    rng = np.random.default_rng(5)
+    table = np.column_stack([rng.integers(0, 6, 300), rng.normal(size=300)])
+    target = np.isin(table[:, 0], [1, 4]) * 3.0  # no threshold splits these
+    made = {"n_estimators": 1, "max_depth": 1, "learning_rate": 1.0, "reg_lambda": 0.0, "min_child_weight": 0.0}
+    fitted = fb.FrameBoostRegressor(**made, cat_smooth=0.0).fit(table, target, **{name: [0]})
+    np.testing.assert_allclose(fitted.predict(table), target, atol=1e-9)
+    assert (
+        fitted.model_
+        == fb.FrameBoostRegressor(**made, cat_smooth=0.0, categorical_features=[0]).fit(table, target).model_
+    )
+    named = pd.DataFrame(table, columns=["c", "x"])
+    again = fb.FrameBoostRegressor(**made, cat_smooth=0.0, categorical_features=["x"]).fit(
+        named, target, **{name: ["c"]}
+    )
+    np.testing.assert_allclose(again.predict(named), target, atol=1e-9)
+    assert again.categorical_features == ["x"]  # the constructor's parameter stays as it is
+    with pytest.raises(fb.ParameterError, match="categorical_features"):
+        fitted.fit(table, target, **{name: [7]})
 
 
 @cases("kind", ["weight", "gain", "cover", "total_gain", "total_cover"])
