@@ -11,6 +11,7 @@
 - `labelled_rows`: scored rows with labels as stages of a query, and the aggregates of metrics over them
 - `evaluation`: metrics, calibration, gain and confusion of a table with labels
 - `comparison`: two models on the same rows
+- `importance`: the importance of features on the rows of a table
 - `monitoring`: measures of a table by window of time, and the statements of a history of them
 - `files`: the comment at the head of SQL files
 - `dbt_files`, `dbt_project`: a model's files in a dbt project, and what the project has already

@@ -7,23 +7,28 @@ they say about the label. Of Shapley values it is the mean magnitude (Lundberg &
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from frameboost.data.database_table import DatabaseTable
 from frameboost.data.opening import open_rows
 from frameboost.data.sources import FrameSource
+from frameboost.database.importance import TableToScore
 from frameboost.ensemble.ensemble import Ensemble
-from frameboost.errors import DataError
+from frameboost.errors import DataError, TooLargeError
 from frameboost.evaluation.metrics_by_group import evaluated_metrics
-from frameboost.metrics.metric import evaluation_metrics
+from frameboost.expressions.draws import draw_key, draws
+from frameboost.metrics.metric import CurveMetric, Metric, evaluation_metrics, is_ranking, metrics_of
 from frameboost.prediction.contributions import contribution_values
 from frameboost.prediction.predictor import Predictor
-from frameboost.schema.types import column
-from frameboost.training.data_checks import open_labelled
+from frameboost.schema.types import column, free_name
+from frameboost.training.data_checks import find_roles, open_labelled
 from frameboost.trees.tree import LEAF
 
 __all__ = ["contribution_importance", "permutation_importance"]
@@ -39,23 +44,45 @@ def permutation_importance(
 ) -> pl.DataFrame:  # fmt: skip
     """Return ``feature``, ``importance`` and ``deviation``, as `frameboost.Model.importance` describes them."""
     ensemble, numbers = predictor.ensemble, predictor.of_numbers()
-    source, roles = open_labelled(ensemble, data, target, weight, label_upper_bound, group)
     metrics = evaluation_metrics(ensemble.loss, ensemble.parameters, eval_metric)
     metric = metrics[0] if eval_metric is None else metrics[-1]
+    deal = partial(_importance_of_deals, ensemble, repeats, seed)
+    if isinstance(data, DatabaseTable):
+        data.check_positions("importance of permutations deals values to rows by their positions")
+        data.check_key()
+        if group is None and isinstance(metric, Metric | CurveMetric) and not is_ranking(metric):
+            named = {"weight": weight, "label_upper_bound": label_upper_bound}
+            _check_columns(ensemble, data, target, named)
+            one = metric.name if eval_metric is None else metrics_of(eval_metric)[-1]
+            table, sign = TableToScore(ensemble, data), -1.0 if metric.maximize else 1.0
+            return deal(lambda dealt: sign * table.metric(target, named, one, dealt))
+    source, roles = open_labelled(ensemble, data, target, weight, label_upper_bound, group)
     read = dict.fromkeys([*ensemble.read_names, *roles.values()])
     frame = source.to_frame(list(read)).collect()  # once, so that the rows have one order
+    # A feature's column may have a role besides, in which it stays as it is.
+    copies = {role: free_name(f"{name}_{role}", frame.columns) for role, name in roles.items()}
+    frame = frame.with_columns(column(name).alias(copies[role]) for role, name in roles.items())
 
-    def error(rows: pl.DataFrame) -> float:
-        evaluated = evaluated_metrics(numbers, FrameSource(rows.lazy()), roles, [], [metric], r2=False)
+    def error(dealt: tuple[str, int] | None) -> float:
+        rows = frame
+        if dealt is not None:
+            order = np.argsort(draws(np.arange(len(frame)), dealt[1]), kind="stable")
+            rows = frame.with_columns(frame.select(column(dealt[0])).to_series().gather(order))
+        evaluated = evaluated_metrics(numbers, FrameSource(rows.lazy()), copies, [], [metric], r2=False)
         value = float(evaluated["value"].item())
         return -value if metric.maximize else value  # in this order, as a function says so when it is called
 
-    whole, worse = error(frame), np.zeros((len(ensemble.features), repeats))
+    return deal(error)
+
+
+def _importance_of_deals(
+    ensemble: Ensemble, repeats: int, seed: int, error: Callable[[tuple[str, int] | None], float]
+) -> pl.DataFrame:
+    """Return the result, where ``error`` is that of rows with a column's values dealt anew by draws of a key."""
+    whole, worse = error(None), np.zeros((len(ensemble.features), repeats))
     for number in _used(ensemble):
-        values = frame.select(column(ensemble.feature_names[number])).to_series()
         for repeat in range(repeats):
-            order = np.random.default_rng([seed, number, repeat]).permutation(len(frame))
-            worse[number, repeat] = error(frame.with_columns(values.gather(order))) - whole
+            worse[number, repeat] = error((ensemble.feature_names[number], draw_key(seed, number, repeat))) - whole
     deviations = worse.std(axis=1, ddof=1) if repeats > 1 else np.full(len(worse), np.nan)
     return _frame(ensemble, worse.mean(axis=1), deviation=pl.Series(deviations, nan_to_null=True))
 
@@ -63,6 +90,10 @@ def permutation_importance(
 def contribution_importance(predictor: Predictor, data: Any) -> pl.DataFrame:
     """Return ``feature`` and ``importance``: the mean magnitude of Shapley values, summed over the outputs."""
     ensemble = predictor.ensemble
+    if isinstance(data, DatabaseTable):
+        _check_columns(ensemble, data, [], {})
+        with suppress(TooLargeError):
+            return _frame(ensemble, TableToScore(ensemble, data).mean_magnitudes())
     source = open_rows(data, ensemble.read_features)
     ensemble.find_in(source)
     frame, sums = source.to_frame(ensemble.read_names).collect(), np.zeros(len(ensemble.features))
@@ -72,6 +103,15 @@ def contribution_importance(predictor: Predictor, data: Any) -> pl.DataFrame:
         for output in range(ensemble.n_outputs):
             sums += np.abs(contribution_values(ensemble, rows, output, approx=False)).sum(axis=0)
     return _frame(ensemble, sums / len(frame))
+
+
+def _check_columns(
+    ensemble: Ensemble, table: DatabaseTable, target: str | Sequence[str], roles: Mapping[str, str | None]
+) -> None:
+    """Raise an error if a column of a database's table is not there, or is not as the model needs it."""
+    ensemble.find_in(table)
+    if target:
+        find_roles(table, target, roles["weight"], None, roles["label_upper_bound"])
 
 
 def _used(ensemble: Ensemble) -> list[int]:

@@ -454,13 +454,15 @@ class Model:
             values (`explain`), summed over the outputs of a model of several.
         data
             For ``permutation`` and ``shap``, rows as for `predict`, of a database too; permutations are best of rows
-            that the model was not trained on. They are read into memory; Shapley values of a large model take long, and
-            a sample of some thousand rows says the same.
+            that the model was not trained on. Those of a `table` of a database stay there, unless a query can't say it:
+            metrics of rankings and Python functions, and Shapley values of large models. Others are read into memory;
+            Shapley values of a large model take long, and a sample of some thousand rows says the same.
         target, weight, group, label_upper_bound, eval_metric
             For ``permutation``, as for `evaluate`. The metric is by default the objective's own, and of several the
             last.
         repeats
-            How often the values are dealt anew, each time as the ``seed``, the feature and the number say.
+            How often the values are dealt anew, each time as the ``seed``, the feature and the number say: in the order
+            of hashes of the rows' positions, which a table of a database has by a ``key``.
         seed
             The seed of the permutations.
 

@@ -9,7 +9,10 @@ import pytest
 from polars.testing import assert_frame_equal
 
 import frameboost as fb
+from frameboost.expressions.draws import draw_key, hash32
+from tests.engines.databases.test_tables import connection_of, stored
 from tests.support.cases import cases
+from tests.support.warehouses import databases, open_warehouse
 
 NAME = 'it\'s "z", a=1'
 
@@ -48,6 +51,13 @@ def area(model, frame):
     return -float(np.mean((above > 0) + (above == 0) / 2))  # more is better
 
 
+def dealt(frame, name, seed, number, repeat):
+    """Return the rows with the values of a column in the order of the hashes of their positions."""
+    key = draw_key(seed, number, repeat)
+    order = sorted(range(len(frame)), key=lambda position: (hash32(position, key), position))
+    return frame.with_columns(frame[name].gather(order))
+
+
 @cases(("target", "options", "error"), [
     ("y", {}, rmse), ("label", {"weight": "w", "eval_metric": ["mlogloss", "merror"]}, share_of_errors),
     ("late", {"eval_metric": "auc"}, area),
@@ -59,8 +69,7 @@ def test_permutations_make_the_metric_worse(frame, target, options, error):
     for number, name in enumerate(FEATURES):
         worse = []
         for repeat in range(3):
-            order = np.random.default_rng([7, number, repeat]).permutation(len(frame))
-            worse.append(error(model, frame.with_columns(frame[name].gather(order))) - error(model, frame))
+            worse.append(error(model, dealt(frame, name, 7, number, repeat)) - error(model, frame))
         expected[name] = (np.mean(worse), np.std(worse, ddof=1))
     assert found["importance"].to_list() == sorted(found["importance"], reverse=True)
     for name, *numbers in found.rows():
@@ -99,8 +108,71 @@ def test_rows_of_a_database_have_the_importance_of_a_frame(frame, tmp_path):
     shap, permuted = model.importance("shap", frame), model.importance("permutation", frame, "y", repeats=2)
     for data in (con.table("t"), tmp_path / "t.parquet", fb.table(other, "t")):
         assert_frame_equal(model.importance("shap", data), shap, rel_tol=1e-12)
-        assert_frame_equal(model.importance("permutation", data, "y", repeats=2), permuted, rel_tol=1e-12)
+        if not isinstance(data, fb.data.database_table.DatabaseTable):
+            assert_frame_equal(model.importance("permutation", data, "y", repeats=2), permuted, rel_tol=1e-12)
+    with pytest.raises(fb.ParameterError, match=r"deals values to rows by their positions.*fb.table\(..., key='id'\)"):
+        model.importance("permutation", fb.table(other, "t"), "y")
     other.close()
+
+
+IN_QUERIES = [
+    ("y", {}), ("label", {"weight": "w", "eval_metric": ["mlogloss", "merror"]}), ("late", {"eval_metric": "auc"}),
+    ("y", {"weight": "w", "eval_metric": fb.Metric("far", "AVG(CASE WHEN ABS(label - prediction) > 1 THEN 1 END)")}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", databases("sqlite", "duckdb", "postgres", "mariadb", "clickhouse", "datafusion"))
+def test_the_rows_of_a_table_stay_in_the_database(name, frame, monkeypatch):
+    database = open_warehouse(name)
+    stored(database, "importance", frame)
+    table = fb.table(connection_of(database), "importance", key="id")
+    monkeypatch.setattr(type(table), "to_frame", None)
+    for target, options in IN_QUERIES:
+        model = fitted(frame, target)
+        shap, permuted = (
+            model.importance("shap", frame),
+            model.importance("permutation", frame, target, repeats=2, **options),
+        )
+        assert_frame_equal(model.importance("shap", table), shap, rel_tol=1e-9, abs_tol=1e-12)
+        in_queries = model.importance("permutation", table, target, repeats=2, **options)
+        assert_frame_equal(in_queries, permuted, rel_tol=1e-9, abs_tol=1e-12)
+
+
+def test_a_table_says_what_a_query_cannot(frame):
+    model, grades = fitted(frame, "y", base_margin="w"), fitted(frame, "grade", objective="rank:ndcg", group="query")
+    with duckdb.connect() as con:
+        con.execute("CREATE TABLE t AS SELECT row_number() OVER () AS id, * FROM frame")
+        table, some = (fb.table(con, query, dialect="duckdb", key="id") for query in ("t", "SELECT * FROM t LIMIT 0"))
+        options = {"group": "query", "eval_metric": "ndcg"}  # read in the order of the key
+        of_ranks = grades.importance("permutation", table, "grade", **options)
+        assert_frame_equal(of_ranks, grades.importance("permutation", frame, "grade", **options), rel_tol=1e-12)
+        with pytest.raises(fb.DataError, match="no row counts, so that there is no metric"):
+            model.importance("permutation", some, "y")
+        with pytest.raises(fb.DataError, match="has no rows"):
+            model.importance("shap", some)
+        with pytest.raises(fb.DataError, match="target column 'nobody' is not in the data"):
+            model.importance("permutation", table, "nobody")
+        con.execute("UPDATE t SET y = NULL WHERE id = 3")
+        with pytest.raises(fb.DataError, match=r"of table 't' 1 rows? ha"):
+            model.importance("permutation", table, "y")
+        con.execute("UPDATE t SET id = 4 WHERE id = 3")
+        with pytest.raises(fb.DataError, match="key column 'id' has 239 distinct values in 240 rows"):
+            model.importance("permutation", table, "y")
+
+
+def test_a_feature_that_has_another_role_keeps_it(frame):
+    model = fb.fit(frame, "y", features=["x", "w", "grade"], n_estimators=4)
+    weight = frame["w"].to_numpy()
+
+    def error(rows):
+        return float(np.average(np.abs(model.predict(rows) - frame["y"].to_numpy()), weights=weight))
+
+    expected = error(dealt(frame, "w", 0, 1, 0)) - error(frame)
+    with duckdb.connect() as con:
+        con.execute("CREATE TABLE t AS SELECT row_number() OVER () AS id, * FROM frame")
+        for data in (frame, fb.table(con, "t", dialect="duckdb", key="id")):
+            found = model.importance("permutation", data, "y", weight="w", eval_metric="mae", repeats=1)
+            assert dict(found.drop("deviation").rows())["w"] == pytest.approx(expected, rel=1e-9)
 
 
 def test_queries_are_ranked_anew(frame):
