@@ -93,6 +93,13 @@ class DatabaseTable:
         """Return a column as SQL over `relation`."""
         return self.expressions.get(name) or self.dialect.quote(name)
 
+    def present(self, name: str) -> str:
+        """Return a column of any type in the form in which its values are compared; what is missing is NULL."""
+        kind = self.columns[name].type
+        assert kind is not None
+        column = DatabaseColumn(Feature(name, kind), self.dialect, self.sql(name))
+        return f"CASE WHEN {column.is_present()} THEN {column.unsigned} END"
+
     def with_columns(self, columns: Mapping[str, str]) -> DatabaseTable:
         """Return the table with further columns of numbers, by their SQL."""
         kinds = dict.fromkeys(columns, ColumnType(FeatureType("float64"), "float64"))
@@ -124,13 +131,22 @@ class DatabaseTable:
                 raise unusable(predicate, error) from error
         return rows
 
-    def split_by_draw(self, share: float, draw_key: int) -> tuple[DatabaseTable, DatabaseTable]:
-        """Return the rows whose draw by position is at least a share, and the others; the table has a key."""
-        self.check_key()
+    def split_by_draw(
+        self, share: float, draw_key: int, group: str | None = None
+    ) -> tuple[DatabaseTable, DatabaseTable]:  # fmt: skip
+        """Return the rows whose draw is at least a share, and the others.
+
+        They are drawn by their positions, where the table must have a key, or by the ranks of their queries.
+        """
+        if group is None:
+            self.check_key()
+            number = f"ROW_NUMBER() OVER ({self.in_order.strip()}) - 1"
+        else:
+            number = f"DENSE_RANK() OVER (ORDER BY {self.present(group)} ASC) - 1"
         quote, where = self.dialect.quote, f" WHERE {' AND '.join(self.conditions)}" if self.conditions else ""
         position, draw = (free_name(name, self.columns) for name in ("position", "draw"))
-        numbered = f"ROW_NUMBER() OVER ({self.in_order.strip()}) - 1 AS {quote(position)}"
-        rows = self.dialect.select_besides(f"SELECT * FROM {self.relation}{where}", numbered, "chosen")
+        rows = f"SELECT * FROM {self.relation}{where}"
+        rows = self.dialect.select_besides(rows, f"{number} AS {quote(position)}", "chosen")
         drawn = draw_query(rows, quote(position), draw_key, draw, self.dialect)
         relation = f"({drawn}) {self.dialect.statements.alias}{quote('drawn_rows')}"
         table = replace(self, relation=relation, conditions=())
@@ -236,6 +252,19 @@ class DatabaseTable:
             raise DataError(
                 f"key column {shown(self.key)} has {n_keys:,} distinct values in {n_rows:,} rows; each row must have "
                 "another one, by which rows are ordered"
+            )
+
+    def check_apart(self, role: str, name: str) -> None:
+        """Raise `DataError` if values of a column are equal as they are read, as long numbers may be as floats."""
+        if name not in self.expressions or self.columns[name].sql == "{x}":
+            return
+        columns = {"as they are": self.dialect.quote(name), "as they are read": self.sql(name)}
+        counts = {which: f"COUNT(DISTINCT {sql})" for which, sql in columns.items()}
+        n_values, n_read = self.rows(counts, dict.fromkeys(counts, FeatureType("int64"))).row(0)
+        if n_values != n_read:
+            raise DataError(
+                f"{role} column {shown(name)} has {n_values:,} values of type {self.columns[name].name}, which are "
+                f"{n_read:,} as float64; cast it to an integer, a string or a decimal of up to 38 digits in a query"
             )
 
     # --- queries ------------------------------------------------------------------------------------------------------

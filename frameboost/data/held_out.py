@@ -187,15 +187,22 @@ def _split_off(
     """Return the rows to train on, and a share of the rows, or the last ones."""
     if last is None and not 0 < valid < 1:
         raise ParameterError(f"valid={shown(valid)} is no share of the rows: it must lie between 0 and 1, as 0.2 does")
-    if isinstance(source, DatabaseTable) and group is None and (last is not None or source.key is not None):
-        if last is None:
-            return source.split_by_draw(float(valid), draw_key(seed, _HELD_OUT))
+    if group is not None and group not in source.names():
+        nearest = did_you_mean(group, source.names())
+        raise DataError(f"group column {shown(group)} is not in the data{nearest}")
+    key = draw_key(seed, _HELD_OUT)
+    if isinstance(source, DatabaseTable) and last is None:
+        queries = group if group is not None and source.types()[group] is not None else None  # else it will be refused
+        if queries is not None or source.key is not None:
+            return source.split_by_draw(float(valid), key, queries)
+    if isinstance(source, DatabaseTable) and last is not None and group is None:
         assert time is not None
         return last.split(source, time, None)
     if isinstance(source, SparkSource | PartitionedSource | DatabaseTable):
-        where, way = "those of a Dask DataFrame are on its workers", "id % 5 = 0"
+        drawn = "id" if group is None else group
+        where, way = "those of a Dask DataFrame are on its workers", f"{drawn} % 5 = 0"
         if isinstance(source, SparkSource):
-            where, way = "those of a Spark DataFrame are on its workers", "pmod(xxhash64(id), 5) = 0"
+            where, way = "those of a Spark DataFrame are on its workers", f"pmod(xxhash64({drawn}), 5) = 0"
         if isinstance(source, DatabaseTable):
             where, way = "those of a database are there", "MOD(id, 5) = 0"
         if last is not None:
@@ -204,9 +211,6 @@ def _split_off(
             f"valid={shown(valid)} looks at all rows in their order, and {where} in no certain order; name a Boolean "
             f"column, or give a condition that each row answers for itself, such as valid={shown(way)}"
         )
-    if group is not None and group not in source.names():
-        nearest = did_you_mean(group, source.names())
-        raise DataError(f"group column {shown(group)} is not in the data{nearest}")
     rows = source.fact_rows()
     if rows is not source and {time, group} - {None} <= set(rows.names()):  # by the facts alone
         training, part = _split_off(rows, valid, last, time, group, seed)
@@ -216,7 +220,6 @@ def _split_off(
     if last is not None:
         assert time is not None
         return last.split(source, time, group)
-    key = draw_key(seed, _HELD_OUT)
     if group is None or source.types()[group] is None:  # which will be refused
         return split_by_draw(source, float(valid), key)
     return split_by_query_draw(source, group, float(valid), key)

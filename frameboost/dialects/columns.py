@@ -50,6 +50,15 @@ class DatabaseColumn:
         return self.name
 
     @property
+    def unsigned(self) -> str:
+        """The value, 0.0 instead of -0.0.
+
+        Sorted, distinct and in lists these are two values in some databases (ClickHouse, DataFusion). A sum is never
+        -0.0.
+        """
+        return f"{self.value} + {self.dialect.number(0.0)}" if self.feature.type.values.is_float else self.value
+
+    @property
     def real(self) -> str:
         """The same such that ``<`` is not true of missing values."""
         return self.dialect.expressions.real.format(x=self.value) if self.feature.type.is_float else self.value

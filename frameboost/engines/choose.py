@@ -95,7 +95,7 @@ def _rows_in_memory(request: EngineRequest) -> tuple[pl.LazyFrame, FeatureColumn
     if isinstance(source, DatabaseTable):
         from frameboost.engines.memory.database import DatabaseColumns
 
-        _check_positions(request, source)
+        _check_order(request, source)
         of_table = DatabaseColumns(source, features, workers, list(request.roles.values()))
         return of_table.roles.lazy(), of_table
     if isinstance(source, SparseSource):
@@ -109,10 +109,11 @@ def _rows_in_memory(request: EngineRequest) -> tuple[pl.LazyFrame, FeatureColumn
     return request.frame(), None
 
 
-def _check_positions(request: EngineRequest, source: DatabaseTable) -> None:
-    """Raise `ParameterError` if rows of a database have no order, and the fit depends on it."""
+def _check_order(request: EngineRequest, source: DatabaseTable) -> None:
+    """Raise an error if rows of a database have no order, or no queries that are told apart, and the fit needs them."""
     subsample = request.parameters.subsample
     if "qid" in request.roles:
+        source.check_apart("group", request.roles["qid"])
         source.check_positions("a ranking objective puts rows of equal margins in order by their positions")
     elif subsample < 1:
         source.check_positions(f"subsample={subsample} draws rows by their positions")
@@ -158,7 +159,7 @@ def _in_memory_follower(request: EngineRequest) -> RefitEngine:
 
 def _sql(request: EngineRequest) -> HistogramEngine:
     if isinstance(request.source, DatabaseTable):
-        _check_positions(request, request.source)
+        _check_order(request, request.source)
         return SqlEngine(request, request.source)
     engine: HistogramEngine = BUILT_IN[0].openers[HistogramEngine](request)  # held-out rows that are here
     return engine

@@ -95,13 +95,6 @@ class TableColumns:
         column = self.columns[number]
         return _code(column if name is None else replace(column, name=name), bins)
 
-    def present(self, name: str) -> str:
-        """Return a column of any type in the form in which its values are compared; what is missing is NULL."""
-        kind = self.source.types()[name]
-        assert kind is not None
-        column = DatabaseColumn(Feature(name, kind), self.source.dialect, self.source.sql(name))
-        return f"CASE WHEN {column.is_present()} THEN {self._unsigned(column)} END"
-
     def in_groups(self, texts: Sequence[str], most_texts: int | None = None) -> list[range]:
         """Return the numbers of parts of a query, such as the codes of features, in groups of which each fits."""
         most = self.source.dialect.limits.text
@@ -148,20 +141,11 @@ class TableColumns:
     def _distinct(self, column: DatabaseColumn) -> list[Physical]:
         """Return the distinct physical values of a column of numbers or times, ascending."""
         kind, dialect, value = column.feature.type.values, self.source.dialect, self.source.alias("value")
-        rows = self.source.select({value: self.present(column.feature.name)})
+        rows = self.source.select({value: self.source.present(column.feature.name)})
         text = f"SELECT DISTINCT {value} FROM ({rows}) {dialect.statements.alias}{dialect.quote('rows')}"
         read = self.source.connection.frame(f"{text} WHERE {value} IS NOT NULL", {"value": kind})
         distinct: list[Physical] = physical_values(read["value"], kind).sort().to_list()
         return distinct
-
-    def _unsigned(self, column: DatabaseColumn) -> str:
-        """Return the value of a column, 0.0 instead of -0.0.
-
-        Sorted, distinct and in lists these are two values in some databases (ClickHouse, DataFusion). A sum is never
-        -0.0.
-        """
-        value = column.value
-        return f"{value} + {self.source.dialect.number(0.0)}" if column.feature.type.values.is_float else value
 
     def _sides(self, column: DatabaseColumn) -> tuple[int, int]:
         """Return the lowest and the highest value of a column of Booleans; 0 if there is none."""
@@ -177,7 +161,7 @@ class TableColumns:
         """Return the values that the cuts of a feature come from."""
         column, n_missing, source = self.columns[i], self.n_missing[i], self.source
         value, present, position = map(source.alias, ("value", "is_present", "position"))
-        selected = {value: self._unsigned(column), present: f"CASE WHEN {column.is_present()} THEN 1 ELSE 0 END"}
+        selected = {value: column.unsigned, present: f"CASE WHEN {column.is_present()} THEN 1 ELSE 0 END"}
         kept, total = f"{present} = 1", self.n_rows - n_missing
         if (sampled := self._sample(position)) is not None:
             selected[position] = f"ROW_NUMBER() OVER ({source.in_order.strip()}) - 1"

@@ -84,7 +84,7 @@ class SqlEngine:
         self.features = request.features
         self._columns = TableColumns(source, request.features)
         self._roles = {
-            role: self._columns.present(name) if role == "qid" else self._number(source, name)
+            role: source.present(name) if role == "qid" else self._number(source, name)
             for role, name in request.roles.items()
         }
         self._terms: dict[str, Term] = {}
