@@ -67,8 +67,10 @@ def feature_type(model: Model, name: str) -> FeatureType:
 
 
 def output_name(model: Model, number: int) -> str:
-    """Return what charts call an output: a class by its label, another by its number."""
-    labels = model.ensemble.output_labels
+    """Return what charts call an output: a class by its label, a quantile by its level, another by its number."""
+    labels, loss = model.ensemble.output_labels, model.ensemble.loss
+    if loss.has_quantiles:
+        return f"quantile {loss.renewal[number]:g}"
     return str(labels[number] if labels else number)
 
 

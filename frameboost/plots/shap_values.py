@@ -62,8 +62,10 @@ def _contributions(model: Model, rows: pl.DataFrame, output: int) -> pl.DataFram
 
 def _margin_title(model: Model, number: int) -> str:
     """Return the title of an axis of contributions to one margin."""
-    of_output = "" if model.ensemble.n_outputs == 1 else f" of output {output_name(model, number)}"
-    return f"contribution to the {_margin(model)}{of_output}"
+    if model.ensemble.n_outputs == 1:
+        return f"contribution to the {_margin(model)}"
+    name = output_name(model, number)
+    return f"contribution to the {_margin(model)} of {'output ' if name.isdigit() else ''}{name}"
 
 
 def _margin(model: Model) -> str:

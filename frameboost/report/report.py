@@ -24,7 +24,7 @@ from frameboost.evaluation.history import long_history
 from frameboost.metrics.metric import larger_is_better
 from frameboost.model.model import Model
 from frameboost.parameters.parameters import Parameters
-from frameboost.plots.theme import MAX_CLASSES
+from frameboost.plots.inputs import output_name
 from frameboost.prediction.contributions import BIAS
 from frameboost.report.data_check import data_check
 from frameboost.report.drift import drift, over_time
@@ -111,7 +111,7 @@ def _about(material: Material) -> Section:
         rows.append(("best round in training", f"{model.best_iteration:,}{best}"))
     parts = [facts(rows)]
     if material.evaluation is None:
-        text = "No labels were given, so this report says nothing of how good the model is: name their column, "
+        text = "Without labels this report has no measures of quality: name their column, "
         parts.append(note(text, code("target="), "."))
     if material.of_sample:
         parts.append(note(f"Metrics are of all rows; charts are {material.of_sample}."))
@@ -246,10 +246,10 @@ def _importance(material: Material) -> Section:
     for output in range(min(ensemble.n_outputs, _MAX_EXPLAINED)):
         chart = plots.shap_summary(model, material.rows, top=_MAX_IMPORTANT, output=output, rows=rows)
         name = ""
-        if ensemble.output_labels:
-            name = f" of {shortened(str(ensemble.output_labels[output]), 40)}"
-        elif ensemble.n_outputs > 1:
-            name = f" of {'class' if ensemble.loss.classes else 'output'} {output}"
+        if ensemble.n_outputs > 1:
+            called = output_name(model, output)
+            kind = "class " if ensemble.loss.classes else "output "
+            name = f" of {kind if called.isdigit() else ''}{shortened(called, 40)}"
         parts.append(Chart(chart, f"SHAP values{name}"))
     if (more := ensemble.n_outputs - _MAX_EXPLAINED) > 0:
         parts.append(note(f"SHAP values of {more:,} more outputs are left out."))
@@ -275,14 +275,9 @@ def _response(material: Material) -> Section | None:
 
 def _outputs(material: Material) -> list[Raw]:
     """Say what the numbers of the outputs in the charts stand for."""
-    ensemble = material.ensemble
-    names: list[str] = []
-    if ensemble.loss.has_quantiles:
-        names = [f"the quantile {level:g}" for level in ensemble.loss.renewal]
-    if ensemble.loss.is_distribution:
-        names = ["the mean", "the logarithm of the spread"]
-    shown = "; ".join(f"{number} is {name}" for number, name in enumerate(names[:MAX_CLASSES]))
-    return [note(f"Outputs: {shown}.")] if shown else []
+    if not material.ensemble.loss.is_distribution:
+        return []
+    return [note("Outputs: 0 is the mean; 1 is the logarithm of the spread.")]
 
 
 def _has_value(material: Material, name: str) -> bool:
@@ -341,7 +336,7 @@ def _calibration_of_quantiles(material: Material) -> Section:
         below = float(np.average((label <= prediction).to_numpy(), weights=weights))
         rows.append((number(level), percent(level), percent(below), f"{100 * (below - level):+.1f} points"))
     text = "A quantile is calibrated if that share of the labels is at or below its prediction."
-    header = ("quantile", "expected below", "found below", "difference")
+    header = ("quantile", "expected below", "actually below", "difference")
     return Section("calibration", "Calibration", [paragraph(text), table(header, rows, numbers=(0, 1, 2, 3))])
 
 

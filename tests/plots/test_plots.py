@@ -399,8 +399,8 @@ def test_scores_of_models_without_probabilities(models):
 def test_outputs_of_classes_have_their_labels():
     named = DATA.with_columns(three=pl.lit("kind ") + pl.col("three").cast(pl.String))
     model = fb.fit(named, "three", features=["day", "text"], n_estimators=2)
-    assert "contribution to the margin of output kind 2" in titles(plots.shap_summary(model, DATA[:9], output="kind 2"))
-    assert "margin of output kind 0" in titles(plots.waterfall(model, DATA[:1], output="kind 0"))
+    assert "contribution to the margin of kind 2" in titles(plots.shap_summary(model, DATA[:9], output="kind 2"))
+    assert "margin of kind 0" in titles(plots.waterfall(model, DATA[:1], output="kind 0"))
     lines = with_fields(plots.partial_dependence(model, DATA, "day"), "output")
     assert {line["output"] for line in lines} == {"kind 0", "kind 1", "kind 2"}
     one = with_fields(plots.partial_dependence(model, DATA, "day", number="kind 1"), "output")
@@ -412,7 +412,23 @@ def test_outputs_of_classes_have_their_labels():
 # --- sizes and kinds of data ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
+def test_charts_say_what_they_show_and_quantiles_are_named():
+    band = fb.fit(DATA, "y", features=["day"], objective="reg:quantileerror", quantile_alpha=[0.1, 0.9], n_estimators=2)
+    chart = plots.partial_dependence(band, DATA, "day")
+    outputs = {row["output"] for row in with_fields(chart, "output", "prediction")}
+    assert outputs == {"quantile 0.1", "quantile 0.9"}
+    assert drawn_title(chart).startswith("day takes the mean prediction of quantile 0.")
+    for name, drawn_name in (("day", "day"), ("C:\\x", "C:⧵x")):  # a backslash in a title is an error of Vega's
+        model = fb.fit(DATA.rename({"day": name}), "y", features=[name], n_estimators=1)
+        title = drawn_title(plots.importance(model, "total_gain"))
+        assert title == f"{drawn_name} has the highest gain of all splits, 100 % of it"
+
+
+def drawn_title(chart: Any) -> str:
+    """Return the title of a chart, whose lines are broken."""
+    return " ".join(chart.to_dict()["title"]["text"])
+
+
 def test_many_rows_make_small_charts():
     rng = np.random.default_rng(6)
     n = 6_000
