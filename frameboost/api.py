@@ -109,27 +109,26 @@ def fit(
         files follow each other. Those of a Spark DataFrame stay in its executors, and the workers of
         ``engine=fb.Dask(client)`` read those of a Dask DataFrame. Columns of a table of another database
         (`frameboost.table`) are binned there, and their codes are read. An Ibis table of the DuckDB backend stays in
-        its database; narwhals frames and PyArrow datasets are taken for what they hold.
+        its database; narwhals frames and PyArrow datasets are unwrapped.
     target : str or list of str
         The column to predict: numbers, Booleans, or strings (Enum and Categorical too) that are labels of classes,
-        without NULL, NaN or infinities. Several columns, which must be numeric or Boolean, have trees of their own, one
-        for each in a round, and are predicted as an array.
+        without NULL, NaN or infinities. Several columns, numeric or Boolean, are several targets: each has a tree in
+        every round, and predictions are arrays.
     objective : str, Objective or function, optional
-        The loss, by XGBoost's name (``docs/objectives.md`` has them all), or one of your own: `Objective`, of SQL or a
-        function. A function alone, ``f(label, margin)`` or ``f(label, margin, weight)`` over arrays, which returns
-        gradient and hessian, is one whose prediction is the margin. By default
-        ``'reg:squarederror'`` for numbers, ``'binary:logistic'`` for Booleans and two labels, and ``'multi:softprob'``
-        for more labels.
+        The loss, by XGBoost's name (``docs/objectives.md`` has them all), or an `Objective`, of SQL or a function. A
+        function ``f(label, margin)`` or ``f(label, margin, weight)`` over arrays returns gradient and hessian; the
+        prediction is then the margin. By default ``'reg:squarederror'`` for numbers, ``'binary:logistic'`` for Booleans
+        and two labels, and ``'multi:softprob'`` for more labels.
     positive : str, optional
-        Of a target of two labels, the one whose probability is predicted; by default the second, in the order of an
-        Enum or else in the order of the alphabet (``'yes'`` of no and yes).
+        For two labels, the one whose probability is predicted; by default the second, in the order of the Enum or of
+        the alphabet (``'yes'`` of no and yes).
     features : list of str, polars selector or function, optional
         The columns to predict from; by default all but those that have another role. A selector (``cs.numeric()``)
-        chooses by the types that polars gives the columns, those of a relation too. A function chooses the names of
-        which it is true, as pandas' ``usecols`` does: ``lambda name: name.startswith("x_")``. A list may hold names and
-        selectors. What selectors and functions choose is without the columns that have another role. Numbers, decimals,
-        Booleans, dates, timestamps and durations are split at a threshold, strings (Enum and Categorical too) by set
-        membership. NULL and NaN are missing values, and each split learns where they go.
+        chooses by the types that polars gives the columns, those of a relation too. A function chooses the names for
+        which it returns True, as pandas' ``usecols`` does: ``lambda name: name.startswith("x_")``. A list may hold
+        names and selectors. Selectors and functions never choose a column of another role. Numbers, decimals, Booleans,
+        dates, timestamps and durations are split at a threshold, strings (Enum and Categorical too) by set membership.
+        NULL and NaN are missing values, and each split learns where they go.
     exclude : str, list of str, polars selector or function, optional
         The columns to leave out of the default, or of what ``features`` chooses.
     weight : str, optional
@@ -138,7 +137,7 @@ def fit(
         Columns that are added to the margins, one for each output: an offset. The base score is estimated beside them.
         The model knows their names (`Model.offset`), and all that scores takes them from the data.
     exposure : str, optional
-        Of an objective with a log link, such as count:poisson, the column whose logarithm is added to the margins:
+        For an objective with a log link, such as count:poisson, the column whose logarithm is added to the margins:
         years insured, length of road, hours at risk. The prediction is proportional to it. It must be above 0.
     label_upper_bound : str, optional
         For survival:aft, the column of the upper bounds of times: equal to the target where the time is known, NULL (or
@@ -150,18 +149,18 @@ def fit(
         Rows to validate on, which are then not trained on. ``0.2`` is that share of the rows, drawn by a hash of their
         positions and the ``seed``, the same in every engine; with ``group`` of the queries. ``"last 20%"`` and ``"last
         4 weeks"`` (hours, days, weeks, months, quarters, years) are the last rows by the column ``time``. Else a
-        Boolean column of the data or a SQL predicate over its columns, true for the rows; or other data, as ``data`` is
-        given. Of several, early stopping uses the last. A predicate is inserted into queries unchanged, so do not take
-        it from people who may not query the data. Volatile functions such as ``random()`` are refused.
+        Boolean column of the data or a SQL predicate over its columns, true for the rows; or other data, as for
+        ``data``. With several sets, early stopping uses the last. A predicate is inserted into queries unchanged, so do
+        not accept it from users who may not query the data. Volatile functions such as ``random()`` are refused.
     folds : int or str, optional
-        Train a model for each of so many folds of the rows, on the other folds, with early stopping on this one, and
-        return their mean as one model, with the trees of all: it has seen all rows, and is better than one fit, at so
-        many times the cost. Rows are dealt by a hash of their positions and the ``seed``, with ``group`` whole queries.
-        Or a column, each value of which is a fold. `Model.out_of_fold` has the predictions of each fold's rows by the
-        model that has not seen them. ``frameboost.auto`` chooses settings as well.
+        Train a model for each fold, on the other folds, with early stopping on this one, and return their mean as one
+        model with all trees. It is trained on all rows and better than one fit, at that many times the cost. Rows are
+        assigned by a hash of their positions and the ``seed``, with ``group`` whole queries. Or a column whose values
+        are the folds. `Model.out_of_fold` has the prediction of each row by the model that was not trained on it.
+        ``frameboost.auto`` chooses parameters as well.
     stratified : bool, default False
-        Whether a number of ``folds`` have equally many rows of each class, as far as these can be divided. LightGBM's
-        ``cv`` has True by default, XGBoost's False.
+        Whether a number of ``folds`` have equal shares of each class. LightGBM's ``cv`` has True by default, XGBoost's
+        False.
     time : str, optional
         For ``valid="last 20%"``, the column of dates, times or numbers that tells which rows are last. Rows of one time
         stay together, and so do queries. It is a feature unless ``exclude`` names it.
@@ -171,8 +170,8 @@ def fit(
         after each round on the validation rows, or the training rows if there are none; by default the objective's own,
         and only if there are validation rows. Early stopping uses the last.
     train_metrics : bool, default False
-        Whether the metrics are evaluated on the training rows too where there are rows to validate on, for learning
-        curves of both. A fit takes some 6 % longer then, with AUC 13 %.
+        Whether to evaluate the metrics on the training rows too if there are validation rows, for learning curves of
+        both. A fit takes some 6 % longer then, with AUC 13 %.
     callbacks : list of functions, optional
         Called after each round with its number, from 1, and a dict of its metrics; one that returns True stops the fit.
         With a ``checkpoint``, only after the rounds that this call grows.
@@ -182,27 +181,27 @@ def fit(
     engine : {'auto', 'numba', 'polars', 'duckdb', 'sql'}, Dask or Spark, default 'auto'
         What computes the histograms: compiled kernels, lazy group-bys, or SQL. ``'auto'`` is duckdb for a relation,
         ``fb.Spark()`` for a Spark DataFrame and numba for everything else. ``'sql'`` trains in the database of a
-        `frameboost.table`, of whose rows only histograms leave. Or the name of an engine that another
-        package registers (``docs/engines.md``), or a cluster, ``fb.Dask(client)``. Up to 524,288 values, or 4,096 rows,
-        are read into memory and trained on by the kernels, whichever of polars and duckdb is asked for: queries would
-        take many times as long.
+        `frameboost.table`, which only histograms leave. Or the name of an engine that another package registers
+        (``docs/engines.md``), or a cluster, ``fb.Dask(client)``. Up to 524,288 values, or 4,096 rows, are read into
+        memory and trained on by the kernels, whichever of polars and duckdb is named: queries would take many times as
+        long.
     shards : int, optional
-        Into how many parts to divide the rows, each with an engine of its own, whose answers are merged: the model is
-        the same. Only for ``tree_method='hist'``. Of a path of Parquet or Arrow files whose rows do not fit in memory,
+        The number of parts to divide the rows into, each with a separate engine; their results are merged, and the
+        model is the same. Only for ``tree_method='hist'``. From Parquet or Arrow files whose rows do not fit in memory,
         numba reads one column at a time, and keeps its arrays in temporary files (``docs/scale.md``).
     cuts : dict, optional
         The bin edges of some columns, instead of quantiles.
     checkpoint : str or path, optional
         A file for the rounds so far. A fit that was killed goes on from there when it is called again with the same
         data and arguments, and ends with the same model as an uninterrupted one; a fit that was finished returns its
-        model. More ``n_estimators`` add rounds. The file is kept; delete it to start anew. (``docs/guide.md``)
+        model. More ``n_estimators`` add rounds. The file is kept; delete it to start over. (``docs/guide.md``)
     checkpoint_every : int, default 10
         The number of rounds from one write of the checkpoint to the next.
     max_sql : str or int, optional
         The most SQL that the model may be: the name of a database (``"snowflake"``), whose limits of a query hold, or
         bytes of one query in standard SQL (views may have less; ``docs/dialects.md``). The model has the first rounds
-        that fit, and says so where these are not all, with what that costs by the last metric. It does not go with
-        ``folds``, of which `auto` keeps as many as fit (``fits``).
+        that fit, and says so where these are not all, with what that costs by the last metric. It can't be combined
+        with ``folds``; `auto` has ``fits``.
     verbose : bool, optional
         Whether to show a progress bar for a long fit, and a message when kernels are compiled (once on a machine), both
         on standard error; by default in a terminal and in a notebook, and the message also in logs if it takes over a
@@ -220,11 +219,11 @@ def fit(
     Raises
     ------
     ParameterError
-        If a parameter is unknown, out of range, or does not go with another.
+        If a parameter is unknown, out of range, or can't be combined with another.
     DataError
-        If the data can't be trained on; the message names the column. Or if the checkpoint is of other data.
+        If the data can't be trained on; the message names the column. Or if the checkpoint belongs to other data.
     ModelFileError
-        If the checkpoint is damaged, or of another release.
+        If the checkpoint is damaged, or was written by another release.
 
     Examples
     --------
@@ -386,19 +385,19 @@ def _check_resumes(planned: FitPlan) -> None:
     """Raise `ParameterError` if something is learnt of which a checkpoint knows nothing."""
     if isinstance(planned.objective, Objective) and planned.objective.is_function:
         raise ParameterError(
-            "checkpoint does not go with an objective that is a Python function, as nothing tells whether it is the "
-            "same when the fit goes on"
+            "checkpoint can't be combined with an objective that is a Python function, as the fit that resumes can't "
+            "tell whether it is the same"
         )
     if planned.chooses_threshold and not _scores_again(planned):
         raise ParameterError(
-            f"checkpoint does not go with threshold={shown(planned.settings.threshold)} where rows are neither in "
-            "memory nor in DuckDB, as it is chosen on the margins of the best round; give a number"
+            f"checkpoint can't be combined with threshold={shown(planned.settings.threshold)} where rows are neither "
+            "in memory nor in DuckDB, as it is chosen on the margins of the best round; give a number"
         )
     if planned.is_smeared:
         known = advice("model.parameters['smearing']", "which show prints")
         raise ParameterError(
-            "checkpoint does not go with smearing, which needs the errors of the best round; give smearing=False, or "
-            f"the numbers that a fit like it has found, {known}"
+            "checkpoint can't be combined with smearing, which needs the errors of the best round; give "
+            f"smearing=False, or the numbers of the same fit without a checkpoint, {known}"
         )
 
 
@@ -462,8 +461,8 @@ def _check_loss(
     check_upper_bound(loss, roles)
     if loss.renewal and settings.linear_tree:
         raise ParameterError(
-            f"linear_tree=True does not go with objective {shown(loss.name)}, whose leaves are quantiles and have no "
-            "slopes"
+            f"linear_tree=True can't be combined with objective {shown(loss.name)}, whose leaves are quantiles and "
+            "have no slopes"
         )
     if initial is not None:
         check_continues(initial, loss, settings, features)
@@ -473,7 +472,7 @@ def _check_loss(
 def plan(data: Any, target: str | Sequence[str], **options: Unpack[PlanOptions]) -> FitPlan:
     """Return what `fit` would do with the same arguments, and why: printed, a line for each decision.
 
-    No row is read but for what tells types and labels, and no model is trained.
+    Reads only what types and labels need, and trains no model.
 
     Parameters
     ----------

@@ -107,7 +107,7 @@ def cv(
         As for `fit`.
     folds
         The number of folds: rows are assigned by a hash of their position, the same in every engine. Or the name of a
-        column, each value of which is a fold, so that rows that belong together (of one customer, say) stay together.
+        column whose values are the folds, so that rows that belong together (of one customer, say) stay together.
     time
         A column of dates, times or numbers: rows are split in its order into ``folds`` + 1 parts, and each part but the
         first is predicted from those before it.
@@ -116,8 +116,8 @@ def cv(
     seed
         The seed of the folds and of all random draws in training.
     early_stopping_rounds
-        Cut the table after the round with the best mean of the last metric on held-out rows, which as many later rounds
-        did not improve (by more than ``min_delta``).
+        Cut the table after the round with the best mean of the last metric on held-out rows if that many later rounds
+        do not improve it (by more than ``min_delta``).
     return_models
         Whether to return the models of the folds and their predictions of the rows that they held out too
         (LightGBM's ``return_cvbooster``, scikit-learn's ``return_estimator``).
@@ -158,11 +158,13 @@ def cv(
     arguments = {"verbose": False, "train_metrics": True} | arguments | {"folds": folds, "seed": seed}
     for name, value in (("time", time), ("groups", groups)):
         if value is not None and arguments.get("stratified"):
-            raise ParameterError(f"{name} does not go with stratified=True: it tells the folds by itself")
+            raise ParameterError(f"{name} can't be combined with stratified=True: it tells the folds by itself")
     if groups is not None and isinstance(folds, str):
-        raise ParameterError(f"groups does not go with a column of folds; give the number of folds, not {shown(folds)}")
+        raise ParameterError(
+            f"groups can't be combined with a column of folds; give the number of folds, not {shown(folds)}"
+        )
     if time is not None and groups is not None:
-        raise ParameterError("groups does not go with time, by which the rows are split")
+        raise ParameterError("groups can't be combined with time, by which the rows are split")
     planned, train = plan_with(data, target, arguments)
     out_of_fold = OutOfFold(cast("LocalSource", planned.source)) if return_models else None
     if out_of_fold is not None:

@@ -68,7 +68,7 @@ class OutOfFold:
         self._why_not, facts = "", source.fact_rows()
         self._n_rows = facts.count_rows()
         if self._n_rows > _MOST_ROWS:
-            self._why_not = f"the data has {self._n_rows:,} rows, and they are kept of up to {_MOST_ROWS:,}"
+            self._why_not = f"they are kept for at most {_MOST_ROWS:,} rows, and the data has {self._n_rows:,}"
             return
         try:
             self.rows = source.with_fact_rows(with_positions(facts, self.position))
@@ -156,7 +156,7 @@ def refuse_with_folds(options: Mapping[str, Any]) -> None:
     for name, why in _REFUSED.items():
         value = options.get(name)
         if value is not None and not (isinstance(value, tuple) and not value):
-            raise ParameterError(f"folds does not go with {name}: {why}")
+            raise ParameterError(f"folds can't be combined with {name}: {why}")
 
 
 def mean_of_folds(train: Callable[[FitPlan], Model], plan: FitPlan) -> Model:

@@ -25,7 +25,7 @@ __all__ = [
 ]  # fmt: skip
 
 _LIBRARIES = {"xgboost": "XGBoost", "lightgbm": "LightGBM", "catboost": "CatBoost"}
-_KNOWN = "it is none of frameboost's own and XGBoost's (JSON or UBJSON), LightGBM's (text) and CatBoost's (JSON)"
+_KNOWN = "it is not a model of frameboost or XGBoost (JSON or UBJSON), LightGBM (text) or CatBoost (JSON)"
 # Takes the names of categorical columns; returns the distinct values of each.
 Categories = Callable[[list[str]], Mapping[str, Iterable[Any]]]
 

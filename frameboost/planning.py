@@ -276,8 +276,8 @@ def _told_of_features(
 def _check_stratified(objective: str | Objective, folds: int | str | None, target: str | Sequence[str]) -> None:
     """Raise `ParameterError` if folds can't have equally many rows of each class."""
     if not isinstance(folds, int):
-        what = "there are none" if folds is None else f"those of column {shown(folds)} are given by it"
-        raise ParameterError(f"stratified is for a number of folds, as folds=5, and {what}")
+        what = "there are none" if folds is None else f"column {shown(folds)} assigns the rows"
+        raise ParameterError(f"stratified needs a number of folds, such as folds=5, and {what}")
     name = objective if isinstance(objective, str) else ""
     if not name.startswith(("binary:", "multi:")) or not isinstance(target, str):
         raise ParameterError(f"stratified is for one target of classes, not for objective {shown(objective)}")
@@ -304,7 +304,7 @@ def _continued(model: object, features: Any, added: _Added) -> tuple[Ensemble | 
         if given is not None and given != own[name] and given != [own[name]]:
             recorded = f"was trained with {model.ensemble.offset}" if model.offset else "has no offset"
             raise ParameterError(
-                f"{name} does not go with an init_model that {recorded}: the new trees start from its margins"
+                f"{name} can't be combined with an init_model that {recorded}: the new trees start from its margins"
             )
     return model.ensemble, model.features if features is None else features, own
 

@@ -108,7 +108,7 @@ def test_bad_folds_are_refused(frame):
 
     assert message(folds=1) == "folds must be an integer from 2 to 1,000,000 or a column name, not 1"
     assert message(folds="when") == "column 'when', of folds, is not in the data"
-    assert message(folds="day", time="day") == "time does not go with a column of folds; give the number of folds"
+    assert message(folds="day", time="day") == "time can't be combined with a column of folds; give the number of folds"
     assert message(time="when") == "time column 'when' is not in the data"
     assert "'who', of folds, has 1 distinct value; it" in message(frame.filter(who="ann"), folds="who")
     assert message(objective=frame).startswith("objective must be an fb.Objective or one of 'reg:squarederror', ")

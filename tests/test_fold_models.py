@@ -134,8 +134,8 @@ def test_each_fold_has_its_share_of_each_class(frame, folds):
 
 
 @cases(("options", "message"), [
-    ({}, "stratified is for a number of folds, as folds=5, and there are none"),
-    ({"folds": "who"}, "stratified is for a number of folds, as folds=5, and those of column 'who' are given by it"),
+    ({}, "stratified needs a number of folds, such as folds=5, and there are none"),
+    ({"folds": "who"}, "stratified needs a number of folds, such as folds=5, and column 'who' assigns the rows"),
     ({"folds": 3, "target": "y"}, "stratified is for one target of classes, not for objective 'reg:squarederror'"),
     ({"folds": 3, "stratified": "label"}, "stratified must be True or False, not 'label'"),
 ])  # fmt: skip
@@ -148,11 +148,11 @@ def test_what_can_not_be_stratified_is_refused(frame, options, message):
 def test_cross_validation_and_search_refuse_two_ways_to_deal_rows(frame):
     for function, ways in ((fb.cv, ("time", "groups")), (fb.auto, ("time", "groups"))):
         for way in ways:
-            with pytest.raises(fb.ParameterError, match=f"{way} does not go with stratified=True"):
+            with pytest.raises(fb.ParameterError, match=f"{way} can't be combined with stratified=True"):
                 function(frame, "label", stratified=True, **{way: "who"})
-    with pytest.raises(fb.ParameterError, match="groups does not go with a column of folds"):
+    with pytest.raises(fb.ParameterError, match="groups can't be combined with a column of folds"):
         fb.cv(frame, "y", folds="who", groups="query")
-    with pytest.raises(fb.ParameterError, match="groups does not go with time"):
+    with pytest.raises(fb.ParameterError, match="groups can't be combined with time"):
         fb.cv(frame, "y", time="x", groups="query")
 
 
@@ -216,7 +216,7 @@ def test_a_model_without_such_predictions_says_so(frame, tmp_path):
         con.sql("SELECT any_value(x) AS x, avg(y) AS y, who FROM t GROUP BY ALL"), "y", folds="who", n_estimators=1
     )
     with pytest.raises(
-        fb.ParameterError, match="no out-of-fold predictions: the rows of this query have no certain order"
+        fb.ParameterError, match="no out-of-fold predictions: the rows of this query have no fixed order"
     ):
         _ = model.out_of_fold
 
@@ -224,7 +224,7 @@ def test_a_model_without_such_predictions_says_so(frame, tmp_path):
 def test_what_does_not_go_with_several_fits_is_refused(frame, tmp_path):
     for name, value in {"valid": frame, "time": "x", "init_model": fb.fit(frame, "y", n_estimators=1),
                         "callbacks": [lambda number, found: None], "checkpoint": tmp_path / "c"}.items():  # fmt: skip
-        with pytest.raises(fb.ParameterError, match=f"folds does not go with {name}: "):
+        with pytest.raises(fb.ParameterError, match=f"folds can't be combined with {name}: "):
             fb.fit(frame, "y", folds=3, **{name: value})
     for folds in (1, 2.5, True):
         with pytest.raises(fb.ParameterError, match="folds must be an integer from 2"):

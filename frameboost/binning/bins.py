@@ -149,7 +149,7 @@ class Bins:
             return self.count
         position = bisect_left(self.cuts, threshold)
         if self.cuts[position : position + 1] != (threshold,):
-            raise ValueError(f"{shown(threshold)} is no cut of feature {shown(self.feature.name)}")
+            raise ValueError(f"{shown(threshold)} is not a cut of feature {shown(self.feature.name)}")
         return position + 1
 
     def threshold_of(self, bin_: int) -> Physical | None:

@@ -104,7 +104,7 @@ def is_among(value: object, constants: Collection[object]) -> bool:
 
 def _check_text(argument: str, value: str) -> None:
     if not is_text(value):
-        raise ParameterError(f"{argument} holds half of a character, a surrogate: {shown(value)}")
+        raise ParameterError(f"{argument} holds an unpaired surrogate: {shown(value)}")
 
 
 def column(argument: str, value: object) -> None:
@@ -155,7 +155,8 @@ def names_by_feature(argument: str, value: object) -> None:
     """Require a mapping of names to names, or a function of a name."""
     if not isinstance(value, Mapping) and not callable(value):
         raise ParameterError(
-            f"{argument} must be a dict of the columns' names by feature, or a function of a name, not {shown(value)}"
+            f"{argument} must be a dict of feature to column name, or a function of a feature's name, not "
+            f"{shown(value)}"
         )
 
 
@@ -255,7 +256,7 @@ def slice_of_rounds(argument: str, value: object) -> None:
     """Require a slice of integers with step 1."""
     bounds = (value.start, value.stop, value.step) if isinstance(value, slice) else (0.5,)
     if not all(bound is None or isinstance(bound, numbers.Integral) for bound in bounds) or bounds[-1] not in (None, 1):
-        raise ParameterError(f"a model is sliced by rounds, as model[:50], not by {shown(value)}")
+        raise ParameterError(f"slice a model by rounds, such as model[:50], not by {shown(value)}")
 
 
 def functions(argument: str, value: object) -> None:

@@ -41,10 +41,10 @@ _OTHER_FORMS = tuple(
     (re.compile(start, re.DOTALL), what)
     for start, what in (
         (rb"\Z", "it is empty"),
-        (rb"CBM1", "it is in CatBoost's own binary format; save it with model.save_model(path, format='json')"),
+        (rb"CBM1", "it is in CatBoost's binary format; save it with model.save_model(path, format='json')"),
         (rb"\x80|c[A-Za-z_][\w.]*\n\w+\n|\([dli][p.\n(]|[\]}]q\x00", f"it is a pickle, {_NOT_OPENED}"),
         (rb"x[\x01\x5e\x9c\xda]", f"it is compressed by zlib, as joblib writes pickles, {_NOT_OPENED}"),
-        (rb"ZF0x", f"it is a file of joblib's, {_NOT_OPENED}"),
+        (rb"ZF0x", f"it is a joblib file, {_NOT_OPENED}"),
         (rb"PK", "it is a zip archive; a model is a JSON, UBJSON or text file"),
         (rb"\x1f\x8b", "it is compressed by gzip; unpack it first"),
         (rb"BZh", "it is compressed by bzip2; unpack it first"),
@@ -53,11 +53,11 @@ _OTHER_FORMS = tuple(
         (rb"\x04\x22\x4d\x18", "it is compressed by LZ4; unpack it first"),
         (rb"\xef\xbb\xbf", "it starts with a byte order mark; save it as UTF-8 without one"),
         (rb"\xff\xfe|\xfe\xff", "it is UTF-16; save it as UTF-8"),
-        (rb"\x89HDF\r\n", f"it is an HDF5 file, such as of Keras; {_AS_THE_LIBRARY}"),
+        (rb"\x89HDF\r\n", f"it is an HDF5 file, such as Keras writes; {_AS_THE_LIBRARY}"),
         (rb".{8}DUCK", "it is a database of DuckDB, which has tables; give a model file"),
         (rb"SQLite format 3\0", "it is a database of SQLite, which has tables; give a model file"),
         (rb"PAR1|ARROW1", "it is a table in a file, not a model; give a model file"),
-        (rb"\x93NUMPY", f"it is an array of numpy's; {_AS_THE_LIBRARY}"),
+        (rb"\x93NUMPY", f"it is a NumPy array; {_AS_THE_LIBRARY}"),
         (rb"\s*<", f"it is XML, such as PMML; {_AS_THE_LIBRARY}"),
         (rb"\x08[\x01-\x20][\x12:B]", f"it is ONNX; {_AS_THE_LIBRARY}, before it is converted"),
         (rb"booster\[\d+\]:", f"it is the text of XGBoost's dump_model, which has no objective; {_SAVE_XGBOOST}"),
@@ -122,7 +122,7 @@ def parse_json(data: bytes, what: str, damaged: str, *, strict: bool = False) ->
     except ModelFileError:
         raise
     except RecursionError as error:
-        raise ModelFileError(f"{what} (lists in lists without end)") from error
+        raise ModelFileError(f"{what} (nested too deeply)") from error
     except ValueError as error:  # also for bad UTF-8 and for numbers of absurd length
         raise ModelFileError(f"{what} ({reason(error)})") from error
     return document
@@ -152,7 +152,7 @@ def shown_json(value: object) -> str:
         try:
             text = json.dumps(value, ensure_ascii=False)  # may be infinite: 1e999 is read as infinity
         except RecursionError:
-            return "lists in lists without end"
+            return "lists nested too deeply"
     return text if len(text) <= _LONGEST else text[: _LONGEST - 3] + "..."
 
 
@@ -268,7 +268,7 @@ class _Reader:
 
     def value(self, depth: int) -> Any:
         if depth > _DEEPEST:
-            self.fail("lists in lists without end")
+            self.fail("lists nested too deeply")
         marker = self.marker()
         if marker == "{":
             return self.object(depth)
@@ -314,7 +314,7 @@ class _Reader:
         """Read a length, and check that as many bytes are left."""
         marker = self.marker()
         if marker not in _INTEGERS:
-            self.fail("a length that is no integer")
+            self.fail("a length that is not an integer")
         size = int(self.number(marker))
         if not 0 <= size <= len(self.data) - self.at:
             self.fail("a length beyond the end of the file")

@@ -49,16 +49,14 @@ def add_tag(commands: Commands) -> None:
     example = (
         "frameboost tag model.json --name delay --version 3 --tag team=ops --baseline flights.parquet -o named.json"
     )
-    parser = add_command(commands, "tag", "Give a model a name, a version, tags and a baseline", _tag, example)
+    parser = add_command(commands, "tag", "Set a model's name, version, tags and baseline", _tag, example)
     add_model(parser)
     parser.add_argument("--name", metavar="TEXT", help="what the model is called")
     parser.add_argument("--version", metavar="TEXT", help="its version")
     parser.add_argument(
         "--tag", type=_text, action="append", metavar="NAME=TEXT", help="a tag; may be repeated; replaces all tags"
     )
-    parser.add_argument(
-        "--baseline", metavar="DATA", help="the rows of training, whose shares in bins become part of the model"
-    )
+    parser.add_argument("--baseline", metavar="DATA", help="the training rows; the model stores their shares by bin")
     add_model_out(parser)
 
 
@@ -89,7 +87,7 @@ _SHOWN = 20
 def add_prove(commands: Commands) -> None:
     """Add the command ``prove``."""
     example = "frameboost prove model.json --dialect postgres --table flights | psql -v ON_ERROR_STOP=1"
-    help_ = "Write the query by which a database proves that it scores as Python does"
+    help_ = "Write the query that proves that a database scores as Python does"
     notes = (
         "The query returns the rows that score otherwise than expected, and none is the proof. With --run it is run,\n"
         "and the exit code is 1 where there are some."
@@ -119,7 +117,7 @@ def _prove(options: argparse.Namespace) -> None:
     differing = _rows(options.run_in, options.dialect, query)
     if differing.height:
         print_table(differing.head(_SHOWN))
-        raise DataError(f"{options.run_in}: {counted(differing.height, 'row')} scored otherwise than expected")
+        raise DataError(f"{options.run_in}: {counted(differing.height, 'row')} scored differently than expected")
     print(f"{options.run_in}: each row of the test scores as expected")
 
 
@@ -155,21 +153,21 @@ _IN_FILES = {"duckdb": _rows_of_duckdb, "sqlite": _rows_of_sqlite}
 def add_deploy(commands: Commands) -> None:
     """Add the command ``deploy``."""
     example = "frameboost deploy model.json --dialect postgres --view scored --table flights --keep id -o deploy.sql"
-    help_ = "Write the statements that let a view return a model's scores"
+    help_ = "Write the statements that deploy a model as a view"
     parser = add_command(commands, "deploy", help_, _deploy, example)
     add_database(parser)
     _add_view(parser)
     add_options(parser, DatabaseModel.deploy_statements, "table", "kind")
     add_options(
         parser, Model.query, "name", "output", "stamp", where={"metavar": "CONDITION"},
-        keep={"help": "columns to return beside the predictions, as id,day; by default all, of '' none"},
+        keep={"help": "columns to return with the predictions, such as id,day; default all, '' for none"},
     )  # fmt: skip
 
 
 def add_rollback(commands: Commands) -> None:
     """Add the command ``rollback``."""
     example = "frameboost rollback model.json --dialect postgres --view scored -o rollback.sql"
-    help_ = "Write the statements that let a view return the scores of a model that was deployed before"
+    help_ = "Write the statements that roll a view back to a model that was deployed before"
     parser = add_command(commands, "rollback", help_, _rollback, example)
     add_options(parser, Model.database, "dialect")
     _add_view(parser)
@@ -209,9 +207,9 @@ def add_dbt(commands: Commands) -> None:
         parser, DatabaseModel.to_dbt, "name", "source", "output", "form", "trained", "materialized", "stamp",
         "self_test", keep=COLUMNS, unique_key=COLUMNS, where={"metavar": "CONDITION"},
         contract={"nargs": "?", "const": True, "type": pairs, "metavar": "COLUMN=TYPE,...",
-                  "help": "have dbt enforce the names and types of all columns; of columns to keep with their types"},
-        baseline={"metavar": "DATA", "help": "for the test of drift, the rows of training; by default the model's own"},
-        check={"metavar": "DATA", "help": "real rows to test besides"},
+                  "help": "have dbt enforce the names and types of all columns; pass the types of columns to keep"},
+        baseline={"metavar": "DATA", "help": "for the drift test, the training rows; by default the model's baseline"},
+        check={"metavar": "DATA", "help": "rows to add to the self-test"},
         exposure={"type": value, "metavar": "JSON", "help": "who uses the predictions, an exposure of dbt"},
     )  # fmt: skip
     add_database(parser)
@@ -231,7 +229,7 @@ def _dbt(options: argparse.Namespace) -> None:
 def add_register(commands: Commands) -> None:
     """Add the command ``register``."""
     example = "frameboost register model.json --in flights.duckdb --name delay"
-    help_ = "Make a function of a model, in a DuckDB file or by a statement for another database"
+    help_ = "Register a model as a function, in a DuckDB file or by a statement for another database"
     notes = (
         "The function's parameters are the columns that the model reads, in the order that is printed.\n"
         "Without --in the statement is written, for any database."

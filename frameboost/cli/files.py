@@ -42,11 +42,11 @@ def add_data(parser: Parser, *, optional: bool = False) -> None:
         "(flights.duckdb::late), or '-' for standard input")  # fmt: skip
     add("--table", help="the table of a DuckDB file")
     add("--format", choices=tuple(FORMATS),
-        help="the format, whatever a file is called; that of standard input is told from its first bytes")  # fmt: skip
+        help="the format, whatever a file is called; standard input is recognised by its first bytes")  # fmt: skip
     add("--null-values", type=names, default=[], metavar="TOKENS",
-        help="what stands for a missing value in files of text, besides nothing: NA,?")  # fmt: skip
+        help="values that are missing in text files, besides empty ones: NA,?")  # fmt: skip
     add("--where", metavar="CONDITION", help="only the rows for which this SQL condition over the columns holds")
-    add("--fill-missing", action="store_true", help="columns that only some of several files have are NULL in others")
+    add("--fill-missing", action="store_true", help="where files lack a column of others, fill it with NULL")
 
 
 def add_model_and_data(parser: Parser) -> None:
@@ -112,7 +112,7 @@ def check_data(options: argparse.Namespace) -> None:
     if are_several and options.table is not None:
         raise UsageError("--table is for one DuckDB file, not for several files")
     if _STDIN in options.data and are_several:
-        raise UsageError("'-', standard input, is one table; it does not go with files")
+        raise UsageError("'-', standard input, is one table; it can't be combined with files")
 
 
 def read_data(options: argparse.Namespace) -> TableFiles:

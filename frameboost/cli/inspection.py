@@ -70,7 +70,7 @@ _LONGEST, _ROWS_SHOWN, _REASONS = 100, 10, 3
 def add_show(commands: Commands) -> None:
     """Add the command ``show``."""
     example = "frameboost show model.json --trees 1 --importance total_gain"
-    parser = add_command(commands, "show", "Say what a model is", _show, example)
+    parser = add_command(commands, "show", "Describe a model", _show, example)
     add_model(parser)
     parser.add_argument("--trees", type=int, default=0, metavar="N", help="draw the first N trees")
     add_options(parser, Model.importance, kind={"option": "--importance"})
@@ -166,7 +166,7 @@ _METRICS = {"metavar": "NAMES"}
 def add_evaluate(commands: Commands) -> None:
     """Add the command ``evaluate``."""
     example = "frameboost evaluate model.json flights.parquet --target arr_delay --by carrier"
-    parser = add_command(commands, "evaluate", "Say how good a model is on labelled rows", _evaluate, example)
+    parser = add_command(commands, "evaluate", "Evaluate a model on labelled rows", _evaluate, example)
     add_model_and_data(parser)
     add_options(parser, Model.evaluate, "target", "weight", "group", "label_upper_bound", "by", eval_metric=_METRICS)
     add_options(parser, Model.predict, "base_margin")
@@ -201,7 +201,9 @@ def _evaluate(options: argparse.Namespace) -> None:
 def add_compare(commands: Commands) -> None:
     """Add the command ``compare``."""
     example = "frameboost compare model.json other.json flights.parquet --target arr_delay"
-    parser = add_command(commands, "compare", "Say how two models differ, and which is better", _compare, example)
+    parser = add_command(
+        commands, "compare", "Compare two models: how they differ, and which is better", _compare, example
+    )
     add_model(parser)
     parser.add_argument("other", metavar="OTHER", help="another model's file, of the same target")
     add_data(parser)
@@ -232,7 +234,7 @@ def _compare(options: argparse.Namespace) -> None:
 def add_explain(commands: Commands) -> None:
     """Add the command ``explain``."""
     example = "frameboost explain model.json flights.parquet --rows 3 --top 2 --keep id"
-    parser = add_command(commands, "explain", "Say what moves a model's predictions", _explain, example)
+    parser = add_command(commands, "explain", "Explain a model's predictions", _explain, example)
     add = parser.add_argument
     add_model_and_data(parser)
     add("--rows", type=int, metavar="N", help="the first N rows one by one, instead of a summary")
@@ -242,8 +244,8 @@ def add_explain(commands: Commands) -> None:
         help="at most so many rows for the summary, evenly from all; default 10000")  # fmt: skip
     add_options(
         parser, Model.explain,
-        output={"metavar": "CLASS", "help": "of several outputs the one to explain: its number, or its label"},
-        approx={"help": "Saabas' contributions, which are cheaper, instead of Shapley values"},
+        output={"metavar": "CLASS", "help": "the output to explain, by number or label, if there are several"},
+        approx={"help": "Saabas' approximation instead of Shapley values; faster"},
     )  # fmt: skip
     add_table_out(parser, "write the contributions of all rows instead, to a", required=False)
 
@@ -355,7 +357,7 @@ def _print_rows(model: Model, frame: pl.DataFrame, options: argparse.Namespace, 
 def add_reasons(commands: Commands) -> None:
     """Add the command ``reasons``."""
     example = "frameboost reasons late.json flights.parquet --top 2 --keep id -o reasons.parquet"
-    help_ = "Write the features that move each row's prediction most, or the query that does so"
+    help_ = "Write the features that contribute most to each row's prediction, or the query for it"
     parser = add_command(commands, "reasons", help_, _reasons, example)
     _add_here_or_there(parser)
     add_options(
@@ -366,7 +368,7 @@ def add_reasons(commands: Commands) -> None:
         trees={"metavar": "TABLE", "help": "the table of trees, for a query"},
     )  # fmt: skip
     parser.add_argument(
-        "--approx", action="store_const", const=True, help="Saabas' contributions, which are cheaper, not Shapley's"
+        "--approx", action="store_const", const=True, help="Saabas' approximation instead of Shapley values; faster"
     )
     add_table_out(parser, "write the reasons, or the query, to a", required=False)
 
@@ -402,7 +404,7 @@ def _reasons(options: argparse.Namespace) -> None:
 def add_drift(commands: Commands) -> None:
     """Add the command ``drift``."""
     example = "frameboost drift named.json flights.parquet"
-    help_ = "Measure how rows differ from those of training, or write the query that does so"
+    help_ = "Measure the drift of rows since training, or write the query for it"
     notes = (
         "psi is the population stability index: below 0.1 a feature has changed little, above 0.25 much. With\n"
         "--fail-above the exit code is 1 where a feature is above that."
@@ -539,7 +541,7 @@ def _chart_arguments(options: argparse.Namespace, draw: Callable[..., Any]) -> d
     chosen = {name: value for name, value in chosen.items() if value is not None}
     for name, value in options.settings:
         if name in chosen:
-            raise UsageError(f"{name} is given twice")
+            raise UsageError(f"{name} is set twice")
         chosen[name] = value
     for name in chosen:
         if name not in known or name in reserved:
@@ -551,9 +553,9 @@ def _chart_arguments(options: argparse.Namespace, draw: Callable[..., Any]) -> d
     model = open_model(options.model)
     needs_rows = {"data", "row"} & set(known)
     if needs_rows and not options.data:
-        raise UsageError(f"{options.chart} needs DATA, the rows to draw it of")
+        raise UsageError(f"{options.chart} needs DATA, the rows to draw")
     if not needs_rows and options.data:
-        raise UsageError(f"{options.chart} is of the model alone, without DATA")
+        raise UsageError(f"{options.chart} draws the model alone; leave out DATA")
     for name in ("target", "feature", "time", "baseline"):
         if name in known and chosen.get(name) is None and getattr(options, name) is None:
             raise UsageError(f"{options.chart} needs --{name}")
@@ -575,7 +577,7 @@ def _history(options: argparse.Namespace) -> pl.DataFrame:
     frame = source.to_frame(source.names()).collect()
     if "round" not in frame.columns or frame.width < 2:
         raise DataError(
-            f"{options.model} is no history of a fit, which train --history writes: it has no column 'round'"
+            f"{options.model} is not a history of a fit, which train --history writes: it has no column 'round'"
         )
     return frame
 

@@ -38,7 +38,7 @@ from frameboost.schema.types import Feature, column
 __all__ = ["add_convert", "add_score", "add_sql", "as_columns"]
 
 _ROWS_AT_A_TIME = 250_000
-_KEEP = {"help": "columns to return beside the predictions, as id,day; by default all, of '' none"}
+_KEEP = {"help": "columns to return with the predictions, such as id,day; default all, '' for none"}
 
 
 # --- score ------------------------------------------------------------------------------------------------------------
@@ -177,7 +177,7 @@ def add_sql(commands: Commands) -> None:
         form={"default": None,
               "help": "one expression a value, lists of nodes, expressions over sorted rows, common table expressions, "
               "or a query over a table of trees; default auto: the first that fits, DuckDB's fastest"},
-        rows={"metavar": "N", "help": "about how many rows there are to score, by which auto chooses"},
+        rows={"metavar": "N", "help": "the approximate number of rows to score, by which auto chooses"},
         trees={"metavar": "TABLE", "help": "the table of trees, which --statements makes"},
     )  # fmt: skip
     query.add_argument(
@@ -207,7 +207,7 @@ def _sql(options: argparse.Namespace) -> None:
     for option, others in _CONFLICTS.items():
         for name in others:
             if getattr(options, option) is not None and getattr(options, name) is not None:
-                raise UsageError(f"--{name} does not go with --{option.replace('_', '-')}")
+                raise UsageError(f"--{name} can't be combined with --{option.replace('_', '-')}")
     check_writable(options.out)
     database = open_database(options)
     statements = database.table_statements(options.trees) if options.statements else []
@@ -243,7 +243,7 @@ def add_convert(commands: Commands) -> None:
     add_model(parser)
     add("-o", "--out", required=True, metavar="FILE", help="the file to write ('-': standard output)")
     add("--to", default="frameboost", choices=("frameboost", "xgboost"),
-        help="default frameboost, a model's own file: JSON, or binary if it is named .ubj")  # fmt: skip
+        help="default frameboost: JSON, or binary if it is named .ubj")  # fmt: skip
     add("--categories", metavar="DATA",
         help="for a model of CatBoost, which keeps only hashes of categories: a table that has them all, such as that "
         "of training")  # fmt: skip

@@ -58,11 +58,11 @@ __all__ = ["add_auto", "add_calibrate", "add_conform", "add_cv", "add_refit", "a
 _ADJECTIVES = {"boolean": "Boolean", "number": "numeric"}
 
 
-_ANY_PARAMETER = "any training parameter by its name in Python: max_depth=3"
+_ANY_PARAMETER = "any training parameter, by its name in Python: max_depth=3"
 _FOLDS: dict[str, Any] = {"type": lambda text: int(text) if text.isdecimal() else text}
 _OBJECTIVE = {
     "metavar": "NAME",
-    "help": "the loss, by XGBoost's name (docs/objectives.md); by default what the target's type asks for: regression "
+    "help": "the loss, by XGBoost's name (docs/objectives.md); by default by the target's type: regression "
     "of numbers, classification of Booleans and strings",
 }
 _METRICS = {"metavar": "NAMES", "help": "metrics (docs/metrics.md); early stopping watches the last"}
@@ -90,7 +90,7 @@ def add_train(commands: Commands) -> None:
         eval_metric=_METRICS,
         init_model={"metavar": "MODEL"},
         checkpoint={"metavar": "FILE",
-                    "help": "a file for the rounds so far, from which the same command goes on after a crash"},
+                    "help": "a checkpoint file, from which the same command resumes"},
         engine={"metavar": "{" + ",".join(ENGINES) + "}"},
     )  # fmt: skip
     parser.add_argument("--history", metavar="FILE", help="a table to write the metrics of each round to")
@@ -117,7 +117,7 @@ def _add_rows(parser: Parser) -> None:
 def _add_out_of_fold(parser: Parser) -> None:
     parser.add_argument(
         "--out-of-fold", metavar="FILE",
-        help="a table to write each row's fold to, and its prediction by a model that has not seen it, in their order",
+        help="a table to write each row's fold and out-of-fold prediction to, in their order",
     )  # fmt: skip
 
 
@@ -174,7 +174,7 @@ def _parameters(options: argparse.Namespace) -> dict[str, Any]:
     parameters = {name: getattr(options, name) for name in known if hasattr(options, name)}
     for name, its_value in options.settings:
         if name in parameters or getattr(options, name, None) not in (None, False):  # False: a switch that is not used
-            raise UsageError(f"the parameter {name} is given twice")
+            raise UsageError(f"the parameter {name} is set twice")
         parameters[name] = its_value
     return parameters
 
@@ -237,7 +237,7 @@ def _features(model: Model) -> str:
 def _reason(model: Model, planned: FitPlan, options: argparse.Namespace) -> str:
     """Return why a model has its objective."""
     if options.objective is not None:
-        return "as asked for"
+        return "as --objective says"
     targets = planned.target
     kind = planned.data.types().get(targets[0])
     adjective = _ADJECTIVES.get("" if kind is None else kind.family)
@@ -277,12 +277,14 @@ def _metrics(model: Model, planned: FitPlan) -> dict[str, str]:
 def add_auto(commands: Commands) -> None:
     """Add the command ``auto``."""
     example = "frameboost auto flights.parquet --target arr_delay --exclude id --time-limit 60 -o model.json"
-    parser = add_command(commands, "auto", "Train a good model: settings chosen by held-out rows", _auto, example)
+    parser = add_command(
+        commands, "auto", "Search for a good model: parameters chosen on held-out rows", _auto, example
+    )
     _add_target_and_model(parser)
     add_options(
         parser, auto, "time", "groups", "coverage", "seed", quality={"metavar": "{1..5}"},
         time_limit={"metavar": "SECONDS"}, fits=_BYTES_OR_DATABASE,
-        checkpoint={"metavar": "FOLDER", "help": "a folder from which the same command goes on after a crash"},
+        checkpoint={"metavar": "FOLDER", "help": "a folder of checkpoints, from which the same command resumes"},
     )  # fmt: skip
     _add_out_of_fold(parser)
     _add_quiet_and_settings(
@@ -319,7 +321,9 @@ def _auto(options: argparse.Namespace) -> None:
 def add_cv(commands: Commands) -> None:
     """Add the command ``cv``."""
     example = "frameboost cv flights.parquet --target arr_delay --exclude id --folds 5 --early-stopping-rounds 10"
-    parser = add_command(commands, "cv", "Cross-validate: train on all folds but one, and judge on that", _cv, example)
+    parser = add_command(
+        commands, "cv", "Cross-validate: train on all folds but one, and evaluate on that one", _cv, example
+    )
     parser.usage = "frameboost cv DATA ... --target COLUMN [options]"
     _add_rows(parser)
     add_options(parser, cv, "time", "groups", folds={**_FOLDS, "metavar": "FOLDS"})
@@ -369,7 +373,7 @@ def _cv(options: argparse.Namespace) -> None:
 def add_refit(commands: Commands) -> None:
     """Add the command ``refit``."""
     example = "frameboost refit model.json flights.parquet --target arr_delay --decay-rate 0.5 -o newer.json"
-    help_ = "Fit a model's leaves to other rows; the splits stay"
+    help_ = "Refit a model's leaf values on other rows; the splits stay"
     names = ("target", "weight", "label_upper_bound", "group", "decay_rate")
     _add_change(commands, Model.refit, names, help_, example)
 
@@ -385,7 +389,7 @@ def add_conform(commands: Commands) -> None:
     """Add the command ``conform``."""
     example = "frameboost conform model.json flights.parquet --target arr_delay --coverage 0.9 -o sure.json"
     names = ("target", "coverage", "groups", "base_margin")
-    _add_change(commands, Model.conform, names, "Give a model prediction intervals", example)
+    _add_change(commands, Model.conform, names, "Add prediction intervals to a model", example)
 
 
 def _add_change(

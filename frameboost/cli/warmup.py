@@ -103,7 +103,7 @@ _KINDS: dict[str, Callable[[pl.DataFrame], object]] = {
 def add_warmup(commands: Commands) -> None:
     """Add the command."""
     example = "frameboost warmup numbers strings explain"
-    help_ = "Compile kernels beforehand, once on a machine or in an image"
+    help_ = "Compile kernels ahead of time, once on a machine or in an image"
     parser = add_command(commands, "warmup", help_, _warm_up, example)
     parser.add_argument(
         "kinds", nargs="*", metavar="KIND", help=f"what to prepare for: {', '.join(_KINDS)}; default all of it"

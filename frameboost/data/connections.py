@@ -119,7 +119,7 @@ def _connected(connection: Any, dialect: str | None) -> tuple[Connection, Dialec
             told = driver.dialect if isinstance(driver.dialect, str | None) else driver.dialect(connection)
             if chosen is None and told is None:
                 raise ParameterError(
-                    f"dialect must be named, as a {shown(kind)} does not tell its database: one of "
+                    f"pass dialect, as a {shown(kind)} does not say which database it is: one of "
                     f"{listed(DIALECTS, None)}"
                 )
             known = get_dialect(str(told)) if chosen is None else chosen
@@ -565,8 +565,8 @@ def _of_names(connection: _CursorConnection, query: str, cursor: Any) -> list[Co
         name = column[1] if isinstance(column[1], str) else getattr(column[1], "name", None)
         if not isinstance(name, str):
             raise DataError(
-                f"the type of column {shown(column[0])} can't be told: the driver describes it as {shown(column[1])}; "
-                "give an engine of SQLAlchemy, or a driver that returns Arrow, such as ADBC's"
+                f"the type of column {shown(column[0])} can't be determined: the driver describes it as "
+                f"{shown(column[1])}; give an engine of SQLAlchemy, or a driver that returns Arrow, such as ADBC's"
             )
         nullable = re.fullmatch(r"(?:Nullable|LowCardinality)\((.*)\)", name)
         bare = nullable[1] if nullable else name.removeprefix("DB_TYPE_")

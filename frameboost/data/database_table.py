@@ -396,7 +396,7 @@ def table(
     words = words_of(source)
     if is_query and (drawn := words.called & _DRAWN | words.all & {"tablesample"}):
         raise DataError(
-            f"source calls {listed(sorted(drawn))}, by which its rows are others each time that they are read; store "
+            f"source calls {listed(sorted(drawn))}, so its rows change each time that they are read; store "
             "them in a table first"
         )
     text = source.strip().rstrip(";")

@@ -107,7 +107,7 @@ def way_out(data: Any) -> str:
             "estimator, which takes arrays: fb.FrameBoostRegressor().fit(X, y)"
         )
     if type(data).__module__.split(".")[0] in ("xgboost", "lightgbm", "catboost"):
-        return ", which gives no rows back; give the frame that it was made of, with the labels as a column"
+        return ", which can't be read back; pass the frame that it was made of, with the labels as a column"
     if isinstance(data, Path):
         frame = f"pl.scan_csv({shown(str(data))})"
         return f", and the name of {data.name} tells no format; give a frame of it, such as {frame}"

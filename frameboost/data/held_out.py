@@ -134,7 +134,7 @@ def _split(source: Source, valid: str) -> tuple[Source, Source]:
         If ``valid`` is neither, or may split the rows in another way each time that they are read.
     """
     if not is_text(valid):
-        raise ParameterError(f"valid holds half of a character, a surrogate: {shown(valid)}")
+        raise ParameterError(f"valid holds an unpaired surrogate: {shown(valid)}")
     types = source.types()
     if valid in types and (types[valid] is None or types[valid].family != "boolean"):  # type: ignore[union-attr]
         raise ParameterError(
@@ -161,7 +161,7 @@ def _other_rows(valid: Any, argument: str, training: Source) -> HeldOut:
         )
     if _is_number(valid) or (isinstance(valid, str) and not is_table(valid)):
         raise ParameterError(
-            f"{argument}={shown(valid)} is no data; a share, a column or a condition on the data to train on is given "
+            f"{argument}={shown(valid)} is not data; pass a share, a column or a condition on the training data "
             "alone, not in a dict"
         )
     return HeldOut(open_source(valid, argument, types=training.types(), clusters=True))
@@ -186,7 +186,9 @@ def _split_off(
 ) -> tuple[Source, Source]:
     """Return the rows to train on, and a share of the rows, or the last ones."""
     if last is None and not 0 < valid < 1:
-        raise ParameterError(f"valid={shown(valid)} is no share of the rows: it must lie between 0 and 1, as 0.2 does")
+        raise ParameterError(
+            f"valid={shown(valid)} is not a share of the rows; it must be between 0 and 1, such as 0.2"
+        )
     if group is not None and group not in source.names():
         nearest = did_you_mean(group, source.names())
         raise DataError(f"group column {shown(group)} is not in the data{nearest}")
@@ -208,8 +210,8 @@ def _split_off(
         if last is not None:
             way = "day >= '2013-10-01'"
         raise ParameterError(
-            f"valid={shown(valid)} looks at all rows in their order, and {where} in no certain order; name a Boolean "
-            f"column, or give a condition that each row answers for itself, such as valid={shown(way)}"
+            f"valid={shown(valid)} depends on the order of the rows, and {where} without an order; name a Boolean "
+            f"column, or pass a condition on each row alone, such as valid={shown(way)}"
         )
     rows = source.fact_rows()
     if rows is not source and {time, group} - {None} <= set(rows.names()):  # by the facts alone
@@ -322,7 +324,7 @@ class LastRows:
         length = self._length(kind) if is_time else Fraction(0)
         if length.denominator > 1 or not length:
             raise ParameterError(
-                f"valid={shown(self.text)} does not go with time column {shown(time)} of type "
+                f"valid={shown(self.text)} can't be combined with time column {shown(time)} of type "
                 f"{source.type_names()[time]}; give a share, such as 'last 20%'"
             )
 
@@ -443,7 +445,7 @@ def fold_parts(
         return
     if isinstance(folds, str):
         if time is not None:
-            raise ParameterError("time does not go with a column of folds; give the number of folds")
+            raise ParameterError("time can't be combined with a column of folds; give the number of folds")
         yield from _by_column(source, folds)
         return
     if not isinstance(folds, int) or isinstance(folds, bool) or not 2 <= folds <= _MAX_FOLDS:
@@ -732,13 +734,13 @@ def _check_order(source: RelationSource) -> None:
     with closing(DuckDBSession(source.relation)) as session:
         if not session.setting("preserve_insertion_order"):
             raise DataError(
-                "rows have no certain position while preserve_insertion_order is off; SET preserve_insertion_order = "
+                "rows have no fixed position while preserve_insertion_order is off; SET preserve_insertion_order = "
                 "true, or name a column that tells which rows to hold out"
             )
     step = source.unordered
     if step:
         raise DataError(
-            f"the rows of this query have no certain order (its plan has {shown(step)}), so that one may be drawn in "
-            "one reading and not in the next; store them first, as relation.create('rows') does, and give "
+            f"the rows of this query have no fixed order (its plan has {shown(step)}), so a second read "
+            "may draw other rows; store them first, as relation.create('rows') does, and pass "
             "con.table('rows'), or name a column that tells which rows to hold out"
         )

@@ -168,7 +168,7 @@ def _rows_where(source: LocalSource, where: str, options: _Options) -> LocalSour
             raise
         says = reason(error.__cause__)
         raise ParameterError(
-            f"where={shown(where)} is no SQL condition over the columns of the data ({says})"
+            f"where={shown(where)} is not a SQL condition over the columns of the data ({says})"
         ) from error
     if isinstance(rows, RelationSource):
         return _of_relation(rows.relation, options)
@@ -211,7 +211,7 @@ def _of_relation(relation: duckdb.DuckDBPyRelation, options: _Options) -> Relati
         names = relation.columns
     except duckdb.Error as error:
         what = "the relation" if options.argument == "data" else f"{options.argument}, a relation,"
-        raise DataError(f"{what} can't be read: {reason(error)}; make it anew") from error
+        raise DataError(f"{what} can't be read: {reason(error)}; create it again") from error
     for name in names:
         if "\0" in name:
             raise DataError(f"column {shown(name)} has a NUL in its name, which Arrow can't hold; rename it")
@@ -516,8 +516,8 @@ def _series(name: str, values: list[Any], kind: FeatureType | None) -> pl.Series
     for value in values:
         if value is not None and not isinstance(value, _SCALARS):
             raise DataError(
-                f"column {shown(name)} of a row is {shown(value)}, which is no single value; a dict is one row, of "
-                "columns give pl.DataFrame(...)"
+                f"column {shown(name)} of a row is {shown(value)}, which is not a single value; a dict is one row; "
+                "for columns, pass pl.DataFrame(...)"
             )
     known = [value for value in values if value is not None]
     if not known:

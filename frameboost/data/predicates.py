@@ -74,7 +74,7 @@ def check_repeatable(sql: str, what: str, run: Run | None = None) -> None:
     """
     if changing := changing_functions(sql, run or _run_apart):
         raise ParameterError(
-            f"{what} calls {listed(sorted(changing))}, which may say something else each time that the rows are read; "
+            f"{what} calls {listed(sorted(changing))}, whose result may change each time that the rows are read; "
             "make it a column of a table first, or write a fixed value"
         )
 

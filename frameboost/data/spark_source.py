@@ -144,7 +144,7 @@ class SparkSource:
             if error.getCondition() != "AGGREGATE_FUNCTION_WITH_NONDETERMINISTIC_EXPRESSION":
                 return
             raise ParameterError(
-                f"{what} calls a function that Spark says may have another value each time that the rows are read; "
+                f"{what} calls a function that Spark marks as non-deterministic; "
                 "make it a column of a table first, or write a fixed value"
             ) from error
 

@@ -205,7 +205,7 @@ def _warn_of_repeated(paths: Sequence[str]) -> None:
     counts = Counter(path if "://" in path else str(Path(path).resolve()) for path in paths)
     path, count = max(counts.items(), key=itemgetter(1))
     if count > 1:
-        warn(f"{shown_path(path)} is {count} times among the files of the data, so each of its rows is there as often")
+        warn(f"{shown_path(path)} is {count} times among the files of the data, so its rows are counted as often")
 
 
 def _files_of(path: str, argument: str) -> list[str]:
@@ -339,7 +339,7 @@ def read_table(
         )
     if kind is None and table is None:
         raise ParameterError(
-            f"{shown(path)} is no table that is known here: it must end in {', '.join(SUFFIXES)} (text may be "
+            f"{shown(path)} is not a table in a supported format: it must end in {', '.join(SUFFIXES)} (text may be "
             "compressed: .csv.gz, .csv.zst)"
         )
     try:

@@ -88,7 +88,7 @@ def _of_objects(lines: Iterable[str]) -> str | None:
         except (ValueError, RecursionError):
             values = None
         if not isinstance(values, dict):
-            return f"line {number} is no JSON object"
+            return f"line {number} is not a JSON object"
         for name, value in values.items():
             kind = _KINDS.get(type(value), "")
             before, at = first.setdefault(name, (kind, number)) if kind else ("", 0)
@@ -171,10 +171,10 @@ def warn_of_mixed_types(
             continue
         for name, (value, text) in _mixed_types(frame, path, content).items():
             if name not in warned:
-                way = "; if that means that a value is missing, "
+                way = "; if that stands for a missing value, "
                 way += advice("write null in its place", "give --null-values with it")
                 warn(
-                    f"column {shown(name)} of {shown_path(path)} is read as strings, of which each is a category: it "
+                    f"column {shown(name)} of {shown_path(path)} is read as strings, so each value is a category: it "
                     f"has strings, such as {shown(text)}, and others, such as {shown(value)}; write values of one type"
                     f"{way if text.strip().lower() in _MISSING else ''}"
                 )
@@ -232,7 +232,7 @@ def warn_of_tokens(texts: Mapping[str, pl.LazyFrame], warned: Container[str]) ->
         counts = {row["kind"]: row for row in counted.collect(engine="streaming").iter_rows(named=True)}
         numbers, others, commas = (counts.get(key, {"distinct": 0, "tokens": []}) for key in (1, 0, 2))
         path = next(path for path, schema in schemas.items() if schema.get(name) == pl.String)
-        what = f"column {shown(name)} of {shown_path(path)} is read as strings, of which each is a category"
+        what = f"column {shown(name)} of {shown_path(path)} is read as strings, so each value is a category"
         if commas["distinct"] > _FEW_TOKENS and not others["distinct"]:
             way = advice("give a frame of it, as pl.scan_csv(path, decimal_comma=True)", "write points instead")
             warn(
@@ -247,7 +247,7 @@ def warn_of_tokens(texts: Mapping[str, pl.LazyFrame], warned: Container[str]) ->
             way = advice("a frame with NULL in its place", option)
             if format_of_path(path) in SEPARATORS:
                 way = advice(f"a frame of it, as pl.scan_csv(path, null_values={shown(tokens)})", option)
-            warn(f"{what}: all but {listed(tokens)} are numbers; if that means that a value is missing, give {way}")
+            warn(f"{what}: all but {listed(tokens)} are numbers; if that stands for a missing value, give {way}")
 
 
 def _is_number(text: pl.Expr) -> pl.Expr:

@@ -96,7 +96,7 @@ def _catalog(table: str, dialect: Dialect) -> str:
     catalog = dialect.statements.catalog
     if catalog is None:
         raise ParameterError(
-            f"{dialect.name} has no catalog that a query can read; look at DESCRIBE TABLE, or take self_test_query"
+            f"{dialect.name} has no catalog that a query can read; look at DESCRIBE TABLE, or use self_test_query"
         )
     *path, name = dialect.parts_of(table)
     if catalog.schema is None and not path:

@@ -88,8 +88,8 @@ def _pairs(first: LabelledTable, second: LabelledTable, eval_metric: object) -> 
     if wrong is not None or not both:
         known = [name for name in METRICS if all(_is_comparable(name, table) for table in (first, second))]
         raise ParameterError(
-            f"the models can't be compared by {shown(wrong or of_first or 'a metric of both')}, which is no mean over "
-            f"rows; a query has the differences of {listed(known, None) or 'none'}"
+            f"the models can't be compared by {shown(wrong or of_first or 'a metric of both')}, which is not a mean "
+            f"over rows; a query has the differences of {listed(known, None) or 'none'}"
         )
     return [(of_first[name], of_second[name]) for name in both]  # type: ignore[misc]
 

@@ -355,7 +355,7 @@ class DatabaseModel:
             others = listed(self.star.table_names)
             raise ParameterError(
                 f"{advice('update_sql', '--update')} reads the columns of one table, and the model those of {others} "
-                f"too; take {advice('create_table_sql', '--create-table')}, or tables='joined' where the table has "
+                f"too; use {advice('create_table_sql', '--create-table')}, or tables='joined' where the table has "
                 "these columns"
             )
         condition = where if where is not None or not self.dialect.statements.update_needs_where else "1 = 1"
@@ -410,13 +410,13 @@ class DatabaseModel:
         known, dialect = self.dialect.statements, self.dialect
         if known.create_function is None:
             raise ParameterError(
-                f"{dialect.name} has no functions that are SQL of one row; take "
+                f"{dialect.name} has no functions that are SQL of one row; use "
                 f"{advice('sql or query', 'the command sql')}"
             )
         if self.star is not None:
             raise ParameterError(
                 f"a function reads the columns of one row, and the model those of {listed(self.star.table_names)} too; "
-                "take tables='joined'"
+                "use tables='joined'"
             )
         if replace and known.replace_function is None:
             raise ParameterError(f"{dialect.name} has no statement that replaces a function; drop it before")
@@ -424,7 +424,7 @@ class DatabaseModel:
         if len(of_output.values) > 1 and "{returns}" in known.create_function:
             raise ParameterError(
                 f"output {shown(output)} has {len(of_output.values)} values, and a function in {dialect.name} returns "
-                "one; take query"
+                "one; use query"
             )
         read = read_columns(self, output)
         tokens = {column.feature.name: secrets.token_hex(16) for column in read}
@@ -687,7 +687,7 @@ class DatabaseModel:
         """
         if self.star is not None:
             raise ParameterError(
-                "check_columns_query is of one table, and the model reads those of a star; take self_test_query, or "
+                "check_columns_query is of one table, and the model reads those of a star; use self_test_query, or "
                 "tables='joined' where one table has all columns"
             )
         text = check_columns_query(table, {self._name_of(c): c for c in read_columns(self, "mean")}, self.dialect)
@@ -855,7 +855,7 @@ class DatabaseModel:
         """Return a view of that name as what a query makes by one statement."""
         if replace and len(self.dialect.statements.replace_view) > 1:
             raise ParameterError(
-                f"{self.dialect.name} has no statement that replaces a view and keeps what belongs to it; take "
+                f"{self.dialect.name} has no statement that replaces a view and keeps what belongs to it; use "
                 f"{advice('deploy_statements, which returns', 'the command deploy, which writes')} several"
             )
         return Destination("view", self.dialect.quote_path(name), replace)
@@ -938,7 +938,7 @@ class DatabaseModel:
                 raise ParameterError(
                     "the model has no baseline; "
                     + advice(
-                        "pass one that DatabaseModel.baseline returned, or take the model of "
+                        "pass one that DatabaseModel.baseline returned, or use the model of "
                         "model.with_baseline(rows of training)",
                         "give the rows of training as --baseline, or store theirs in the model by frameboost tag",
                     )
@@ -1497,7 +1497,7 @@ class DatabaseModel:
             try:
                 proofs[name] = model._proofs([(whole, text)], data, self_test, head)[0]
             except TooLargeError as error:
-                text, too_much = "", f"the query leaves no room for a row of a self-test: {error}; take self_test=0"
+                text, too_much = "", f"the query leaves no room for a row of a self-test: {error}; use self_test=0"
         if too_much and (not text or materialized == "view"):
             made = chosen or Materialization("table")
             scoring = model._scoring(Destination(), stand_in, replace(options, form=same))
@@ -1564,7 +1564,7 @@ class DatabaseModel:
                 proofs = self._proofs(steps, data, n_rows, head)
                 break
             except TooLargeError as error:
-                why = f"a step of the chain leaves no room for a row of its self-test: {error}; take self_test=0"
+                why = f"a step of the chain leaves no room for a row of its self-test: {error}; use self_test=0"
         else:
             raise TooLargeError(why)
         last, _ = steps[-1]

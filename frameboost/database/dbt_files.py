@@ -86,7 +86,7 @@ class Materialization:
         keys = [unique_key] if isinstance(unique_key, str) else list(unique_key or ())
         if kind in _NOT_OF_MODELS:
             raise ParameterError(
-                f"materialized={shown(kind)} is not for a dbt model; take 'view', 'table', 'ephemeral' or 'incremental'"
+                f"materialized={shown(kind)} is not for a dbt model; use 'view', 'table', 'ephemeral' or 'incremental'"
             )
         if kind != "incremental":
             if keys or where is not None:
@@ -127,7 +127,7 @@ def check_dbt_names(argument: str, *names: str) -> None:
                 f"{argument} must be a name as dbt's are, of letters, digits and underscores, not {shown(name)}"
             )
         if name in _TAKEN:
-            raise ParameterError(f"{argument} {shown(name)} means something else in dbt's templates; give another one")
+            raise ParameterError(f"{argument} {shown(name)} is reserved in dbt's templates; choose another one")
 
 
 def relation(argument: str, name: str) -> str:

@@ -107,7 +107,7 @@ class DbtProject:
             is_list = isinstance(folders, Sequence) and folders and all(isinstance(each, str) for each in folders)
             if not is_list or any("{{" in each for each in folders):
                 raise ParameterError(
-                    f"{path} has {kind.key} that is no list of folders, {shown(folders)}; "
+                    f"{path} has {kind.key} that is not a list of folders, {shown(folders)}; "
                     "write the names of folders there, without Jinja"
                 )
             paths[kind.key] = [str(each) for each in folders]
@@ -368,7 +368,7 @@ class _Merge:
         are_lines = isinstance(there, self._yaml.SequenceNode) and not there.flow_style
         if not are_lines or any(not isinstance(e, self._yaml.MappingNode) or e.flow_style for e in there.value):
             raise ParameterError(
-                f"{self._path} has {key} that is no list of entries in lines of their own; write it so"
+                f"{self._path} has {key} that is not a list of entries in lines of their own; write it so"
             )
         dash, names = there.start_mark.column, {each["name"]: each for each in ours}
         kept, new = [], dict(names)
@@ -416,7 +416,7 @@ class _Merge:
         """Merge the values of a key that are by key themselves."""
         there = _value(entry, key)
         if not isinstance(there, self._yaml.MappingNode) or any(_text(value) is None for _, value in there.value):
-            raise ParameterError(f"{self._path} has {key} that is no mapping of texts; write it so")
+            raise ParameterError(f"{self._path} has {key} that is not a mapping of texts; write it so")
         if not there.flow_style:
             self._merge_entry(there, ours)
             return
@@ -429,7 +429,7 @@ class _Merge:
         """Add texts to those of a key that has not got them, in whatever quotes."""
         there = _value(entry, key)
         if not isinstance(there, self._yaml.SequenceNode):
-            raise ParameterError(f"{self._path} has {key} that is no list; write it so")
+            raise ParameterError(f"{self._path} has {key} that is not a list; write it so")
         known = [re.sub(r"[\s'\"]", "", _text(each) or "") for each in there.value]
         new = [text for text in ours if re.sub(r"[\s'\"]", "", text) not in known]
         if not new:

@@ -136,13 +136,13 @@ def _qualified_name(con: duckdb.DuckDBPyConnection, name: Any, *, temporary: boo
         if path:
             raise ParameterError(
                 f"name={shown(name)} names a schema, and a temporary function is in none; put a name with a dot into "
-                "double quotes, or take temporary=False"
+                "double quotes, or use temporary=False"
             )
         return _QualifiedName(*_TEMP, last)
     database, schema = _schema(con, path, name)
     state = con.execute("SELECT readonly FROM duckdb_databases() WHERE database_name = ?", [database]).fetchall()
     if state != [(False,)] or database in ("temp", "system"):
-        raise ParameterError(f"nothing can be stored in database {shown(database)}, which is read-only; take "
+        raise ParameterError(f"nothing can be stored in database {shown(database)}, which is read-only; use "
                              "temporary=True, or another database")  # fmt: skip
     return _QualifiedName(database, schema, last)
 
@@ -237,10 +237,10 @@ class _Namesakes:
     def check(self, what: str) -> None:
         """Raise `ParameterError` if ``what`` would replace, hide or be hidden by a function that is not ours."""
         for functions, consequence in (
-            (self.same, "which {what} would replace; take replace=True if it may"),
-            (self.hiding, "which would hide {what}; take replace=True to drop it"),
+            (self.same, "which {what} would replace; use replace=True if it may"),
+            (self.hiding, "which would hide {what}; use replace=True to drop it"),
             # A function that one of ours hides already was accepted when ours was made.
-            ([] if self.same else self.hidden, "which {what} would hide; take replace=True if it may"),
+            ([] if self.same else self.hidden, "which {what} would hide; use replace=True if it may"),
         ):
             for function in functions:
                 if not function.is_ours:
@@ -326,7 +326,7 @@ def _create_udf(con: duckdb.DuckDBPyConnection, name: str, create: Callable[[str
         )
     if any(not function.is_ours and _is_builtin(con, name) for function in namesakes.same):
         raise ParameterError(
-            f"DuckDB has a function {shown(name)} of its own, and no udf replaces it; give another name"
+            f"DuckDB has a function {shown(name)} built in, which no udf can replace; choose another name"
         )
     if not replace:
         namesakes.check("the udf")
@@ -355,7 +355,7 @@ def _make_free(con: duckdb.DuckDBPyConnection, name: str, udfs: Sequence[_Functi
         except duckdb.CatalogException as error:  # known to the connection, but not to the database
             raise ParameterError(
                 f"a udf {shown(udf)} was made in a transaction that was rolled back, and DuckDB keeps its name taken; "
-                "give another name, or take another connection"
+                "give another name, or use another connection"
             ) from error
 
 

@@ -59,7 +59,7 @@ def get_dialect(name: str, limits: Mapping[str, int | None] | None = None) -> Di
     for limit, most in limits.items():
         if limit not in known:
             advice = did_you_mean(limit, known) or f"; they are {listed(known)}"
-            raise ParameterError(f"limits names {shown(limit)}, which is no limit{advice}")
+            raise ParameterError(f"limits names {shown(limit)}, which is not a limit{advice}")
         if most is not None and (not isinstance(most, int) or isinstance(most, bool) or most < 1):
             raise ParameterError(
                 f"limits must give {shown(limit)} a positive integer, or None for no limit, not {shown(most)}"

@@ -694,7 +694,7 @@ class Dialect:
         if not name:
             what = "is empty"
         if not is_text(name):
-            what = "holds half of a character, a surrogate"
+            what = "holds an unpaired surrogate"
         if what:
             raise ParameterError(f"the name {shown(name)} {what}, which no name in {self.name} can; rename it there")
         size, unit = (len(name.encode()), "bytes") if names.in_bytes else (len(name), "characters")

@@ -121,7 +121,7 @@ def _check_order(request: EngineRequest, source: DatabaseTable) -> None:
 
 def _numba_linear(request: EngineRequest) -> HistogramEngine:
     if isinstance(request.source, SparseSource):
-        raise ParameterError("linear_tree=True does not go with a sparse matrix; give a frame of its columns")
+        raise ParameterError("linear_tree=True can't be combined with a sparse matrix; give a frame of its columns")
     if request.storage.in_files:
         raise ParameterError("linear_tree=True needs rows that fit in memory, or engine='duckdb'")
     return _numba(request)

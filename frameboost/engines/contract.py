@@ -704,7 +704,7 @@ class EngineDescription:
         """Raise `ParameterError` if a function can't be called on the rows; ``what`` is what the message calls it."""
         if not self.has_arrays:
             raise ParameterError(
-                f"{what} is a Python function, which engine {shown(self.name)} can't call where the rows are; take an "
+                f"{what} is a Python function, which engine {shown(self.name)} can't call where the rows are; use an "
                 "engine of this machine, such as 'numba', or write it as SQL: fb.Objective(gradient=..., hessian=...), "
                 "fb.Metric(name, sql)"
             )

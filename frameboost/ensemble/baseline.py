@@ -77,13 +77,13 @@ def bins_of(frame: pl.DataFrame, features: Sequence[Feature]) -> dict[int, list[
     whole = keys.null_count().sum_horizontal().item() == 0 and keys.is_duplicated().sum() == 0
     if not frame.height or not whole or not frame["share"].is_between(0, 1).fill_null(False).all():
         raise ParameterError(
-            "baseline has no rows, a bin twice, or a bin without a share; take it anew by DatabaseModel.baseline"
+            "baseline has no rows, a bin twice, or a bin without a share; compute it again with DatabaseModel.baseline"
         )
     number = {feature.name: i for i, feature in enumerate(features)}
     bins: dict[int, list[DriftBin]] = {}
     for name, bin_, lower, upper, category, share in frame.rows():
         if name not in number:
-            raise ParameterError(f"baseline has feature {shown(name)}, which is none of the model's")
+            raise ParameterError(f"baseline has feature {shown(name)}, which is not one of the model's")
         feature = features[number[name]]
         edges = [_physical(feature, text) for text in (lower, upper, category)]
         bins.setdefault(number[name], []).append(DriftBin(bin_, edges[0], edges[1], edges[2], share))
@@ -97,7 +97,7 @@ def _physical(feature: Feature, text: str | None) -> Physical | None:
         value = text
     if text is not None and not feature.type.accepts(value):
         raise ParameterError(
-            f"baseline has {shown(text)}, which is no value of feature {shown(feature.name)}, {feature.type}"
+            f"baseline has {shown(text)}, which is not a value of feature {shown(feature.name)}, {feature.type}"
         )
     return value
 

@@ -229,7 +229,7 @@ class Expression:
             value = float(node.this)
         except ValueError as error:  # sqlglot reads "1e" as a number
             raise ParameterError(
-                f"the expression {shown(self.text)} has {shown(node.this)}, which is no number"
+                f"the expression {shown(self.text)} has {shown(node.this)}, which is not a number"
             ) from error
         if not math.isfinite(value):
             raise ParameterError(

@@ -132,14 +132,14 @@ def _condition(split: Any, columns: _Columns, where: str) -> dict[str, Any]:
         column = columns.get(("float", _read_whole(split, "float_feature_index", where)))
         border = split.get("border")
         if column is None or not is_finite(border):
-            raise ModelFileError(f"{where}: a split must have a border and a feature that there is")
+            raise ModelFileError(f"{where}: a split must have a border and a known feature")
         threshold = float(above_float32(np.array([border], dtype=np.float64))[0])
         return {"feature": column.index, "threshold": threshold, "missing_left": not column.nan_goes_right}
     if kind == "OneHotFeature":
         column = columns.get(("cat", _read_whole(split, "cat_feature_index", where)))
         codes = None if column is None or column.codes is None else column.codes.get(_read_whole(split, "value", where))
         if column is None or codes is None:
-            raise ModelFileError(f"{where}: a split asks for a feature that there is not")
+            raise ModelFileError(f"{where}: a split is on an unknown feature")
         return {"feature": column.index, "categories": codes, "missing_left": True}
     raise ParameterError(f"the CatBoost model has splits of the kind {shown_json(kind)}, which are not supported")
 
@@ -153,7 +153,7 @@ def _symmetric(tree: Any, columns: _Columns, where: str) -> list[_Node]:
     conditions = [_condition(split, columns, where) for split in _read_list(tree, "splits", where)]
     values, depth = _read_numbers(tree, "leaf_values", where), len(conditions)
     if depth > _MAX_LEVELS or not values or len(values) % 2**depth:
-        raise ModelFileError(f"{where}: it has {len(values)} leaf values, which do not go with {depth} splits")
+        raise ModelFileError(f"{where}: it has {len(values)} leaf values, which do not match {depth} splits")
     weights = _read_numbers(tree, "leaf_weights", where) if tree.get("leaf_weights") else [1.0] * 2**depth
     if len(weights) != 2**depth:
         raise ModelFileError(f"{where}: it has {len(weights)} leaf weights, not {2**depth}")
@@ -260,9 +260,7 @@ def _read_columns(
     categorical = [name for name, (_, kind, _) in zip(names, described, strict=True) if kind == "cat"]
     for name in categories:
         if name not in categorical:
-            raise ParameterError(
-                f"categories are given for {shown(name)}, which the model has not as a categorical column"
-            )
+            raise ParameterError(f"categories names {shown(name)}, which is not a categorical column of the model")
     split_hashes = _split_hashes(trees)
     columns: dict[tuple[str, int], _Column] = {}
     for name, (_, kind, item) in zip(names, described, strict=True):
@@ -355,8 +353,8 @@ def _categorical(name: str, hashes: set[int], known: Iterable[Any] | None, index
         codes[number] = (*codes.get(number, ()), code)
     if unknown := hashes - set(codes):
         raise ParameterError(
-            f"the CatBoost model asks column {shown(name)} for {len(unknown)} categories that are not among the "
-            f"{len(feature.categories)} given"
+            f"the CatBoost model splits column {shown(name)} on {len(unknown)} categories that are not among the "
+            f"{len(feature.categories)} passed"
         )
     return _Column(feature, index, codes=codes)
 
@@ -425,7 +423,7 @@ def _loss(document: Mapping[str, Any], n_outputs: int) -> tuple[Loss, dict[str, 
         return foreign_loss("catboost:Focal", sigmoids, classes=2), {}
     if name in (*_COUNTERPARTS, "MultiClass", "MultiClassOneVsAll", "RMSEWithUncertainty", "Focal"):
         if n_outputs > 1 or name not in _COUNTERPARTS:
-            raise ModelFileError(f"damaged CatBoost model: the loss {shown(name)} does not go with {n_outputs} outputs")
+            raise ModelFileError(f"damaged CatBoost model: the loss {shown(name)} does not match {n_outputs} outputs")
         counterpart, options_by_name = _COUNTERPARTS[name]
         try:
             return native_loss(

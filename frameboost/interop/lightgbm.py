@@ -205,7 +205,7 @@ def _terms(file: _File, columns: Sequence[_Column]) -> dict[int, LinearTerm]:
         except ValueError:
             low = high = math.nan
         if not is_finite(high - low) or high - low > _WIDEST:
-            raise ModelFileError(f"damaged LightGBM model: feature_infos of {shown(feature.name)} is no range")
+            raise ModelFileError(f"damaged LightGBM model: feature_infos of {shown(feature.name)} is not a range")
         # A step for which both the numbers and the centre of the grid have few enough steps.
         step = bit_step(max(high - low, max(abs(low), abs(high)) * 2.0**-29, 1 / _WIDEST), MAX_STEPS.bit_length() - 1)
         most = MAX_STEPS * step
@@ -219,7 +219,7 @@ def _linear_leaf(
     if len(slopes) > MAX_TERMS:
         raise ParameterError(
             f"the LightGBM model has linear leaves (linear_tree) over {len(slopes)} features, and at most {MAX_TERMS} "
-            "can be had here; train it with fewer leaves, or a max_depth"
+            "are supported; train it with fewer leaves, or a max_depth"
         )
     slope_terms = tuple(terms[f]._replace(slope=slope / share) for f, slope in slopes.items())
     return LinearLeaf((constant + sum(slope * terms[f].centre for f, slope in slopes.items())) / share, slope_terms)
@@ -291,13 +291,13 @@ def _loss(file: _File) -> tuple[Loss, dict[str, Any]]:
         return foreign_loss("lightgbm:custom", margins), {}
     if name in ("multiclass", "multiclassova"):
         if options.get("num_class") != str(n) or n < 2:
-            raise ModelFileError(f"damaged LightGBM model: {shown(file.objective)} does not go with {n} trees a round")
+            raise ModelFileError(f"damaged LightGBM model: {shown(file.objective)} does not match {n} trees a round")
         if name == "multiclass":
             return native_loss("multi:softprob", {"num_class": n})
         links = [_sigmoid(_number(options, "sigmoid", 1.0), margin) for margin in margins]
         return foreign_loss("lightgbm:multiclassova", links, classes=n), {}
     if n > 1:
-        raise ModelFileError(f"damaged LightGBM model: {shown(file.objective)} does not go with {n} trees a round")
+        raise ModelFileError(f"damaged LightGBM model: {shown(file.objective)} does not match {n} trees a round")
     if name == "binary":
         steepness = _number(options, "sigmoid", 1.0)
         if steepness == 1.0:
@@ -310,7 +310,7 @@ def _loss(file: _File) -> tuple[Loss, dict[str, Any]]:
     if name in _IDENTITIES:
         return foreign_loss(f"lightgbm:{name}", margins), {}
     if name not in _COUNTERPARTS:
-        raise ParameterError(f"the LightGBM model has the objective {shown(name)}, which is not known here")
+        raise ParameterError(f"the LightGBM model has the objective {shown(name)}, which is not supported")
     counterpart, options_by_name = _COUNTERPARTS[name]
     return native_loss(counterpart, {ours: _number(file.parameters, theirs, _DEFAULTS[theirs])
                               for ours, theirs in options_by_name.items()})  # fmt: skip

@@ -96,7 +96,7 @@ def _loss(estimator: Any, n_outputs: int) -> tuple[Loss, dict[str, Any]]:
         return native_loss(_COUNTERPARTS[name], {})
     if name in ("huber", "quantile"):
         return foreign_loss(f"sklearn:{name}", ["margin"]), {}
-    raise ParameterError(f"the {type(estimator).__name__} has the loss {shown(name)}, which is not known here")
+    raise ParameterError(f"the {type(estimator).__name__} has the loss {shown(name)}, which is not supported")
 
 
 # --- trees that compare float32 ---------------------------------------------------------------------------------------
@@ -150,7 +150,7 @@ def _read_averaged(estimator: Any, members: Sequence[Any]) -> Ensemble:
         raise ParameterError(f"the {type(estimator).__name__} predicts {estimator.n_outputs_} columns of classes")
     n_classes = int(estimator.n_classes_) if is_classifier else 0
     if n_classes == 1:
-        raise ParameterError(f"the {type(estimator).__name__} knows but one class")
+        raise ParameterError(f"the {type(estimator).__name__} was fitted on one class")
     n_outputs = (1 if n_classes == 2 else n_classes) if is_classifier else estimator.n_outputs_
     names = _names(estimator)
     if is_classifier:

@@ -122,10 +122,12 @@ def _check(ensemble: Ensemble) -> None:
             + advice("; give model.with_threshold(0.5)")
         )
     if ensemble.calibration is not None:
-        raise ParameterError("the model is calibrated, which XGBoost has no place for")
+        raise ParameterError("the model is calibrated, which XGBoost's format can't hold")
     for feature in ensemble.features:
         if feature.zero_is_missing:
-            raise ParameterError(f"zeros of feature {shown(feature.name)} are missing, which XGBoost has no place for")
+            raise ParameterError(
+                f"zeros of feature {shown(feature.name)} are missing, which XGBoost's format can't hold"
+            )
         if any(sign in feature.name for sign in "[]<"):
             raise ParameterError(
                 f"XGBoost takes no feature whose name has [, ] or < in it, such as {shown(feature.name)}"

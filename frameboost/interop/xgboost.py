@@ -99,7 +99,7 @@ def _ensemble(data: bytes, is_custom: bool = False, n_rounds: int | None = None)
     if name == "gblinear":
         raise ParameterError("a model of gblinear has no trees")
     if name not in ("gbtree", "dart"):
-        raise ParameterError(f"XGBoost's booster {shown(name)} is not known here")
+        raise ParameterError(f"XGBoost's booster {shown(name)} is not supported")
     model_object = _read_object(_read_object(booster, "gbtree") if "gbtree" in booster else booster, "model")
     n_features, n_outputs = _count_features(learner), _count_outputs(learner)
     items = read_list(model_object, "trees", _DAMAGED)
@@ -174,8 +174,8 @@ def _count_features(learner: Mapping[str, Any]) -> int:
         _refuse("it has no features")
     if count > _MAX_WITHOUT_NAMES and not learner.get("feature_names"):
         raise ParameterError(
-            f"the XGBoost model has {count:,} features without names, and at most {_MAX_WITHOUT_NAMES:,} can be had "
-            "here; give it feature_names"
+            f"the XGBoost model has {count:,} features without names, and at most {_MAX_WITHOUT_NAMES:,} are "
+            "supported; give it feature_names"
         )
     return count
 
@@ -274,7 +274,7 @@ def _strings(values: np.ndarray[Any, Any], offsets: list[int], where: str) -> li
         _refuse("their text is no bytes", where)
     text = (values % 256).astype(np.uint8).tobytes()
     if offsets and (offsets[0] != 0 or sorted(offsets) != offsets or offsets[-1] != len(text)):
-        _refuse("their text ends elsewhere than it should", where)
+        _refuse("their text has the wrong length", where)
     try:
         return [text[start:end].decode("utf-8") for start, end in pairwise(offsets)]
     except UnicodeDecodeError:
@@ -356,7 +356,7 @@ def _read_tree(item: object, number: int, n_features: int, n_outputs: int) -> _S
     is_leaf = left[reached] == LEAF
     feature = np.where(is_leaf, LEAF, _integers(item, "split_indices", size, where)[reached])
     if (feature >= n_features).any() or (feature[~is_leaf] < 0).any():
-        _refuse(f"it asks about a feature that is none of the {n_features}", where)
+        _refuse(f"it splits on a feature that is not one of the {n_features}", where)
     # Before XGBoost 3.2, trees with leaf vectors had neither of these.
     gain, cover = (
         _floats(item, key, size, where)[reached] if key in item or vector == 1 else np.zeros(len(reached), np.float32)
@@ -391,7 +391,7 @@ def _in_order(left: npt.NDArray[np.int64], right: npt.NDArray[np.int64], where: 
             continue
         for child in (lefts[node], rights[node]):
             if not 0 <= child < len(lefts) or child in seen:
-                _refuse(f"node {node} has the child {child}, which is no node or has a parent already", where)
+                _refuse(f"node {node} has the child {child}, which is not a node or has another parent", where)
             ascending &= child > node
             seen.add(child)
             order.append(child)
@@ -426,7 +426,7 @@ def _categories(item: Mapping[str, Any], size: int, where: str) -> dict[int, tup
     for node, start, n in zip(nodes.tolist(), starts.tolist(), sizes.tolist(), strict=True):
         named = set(codes[start : start + n].tolist())
         if start < 0 or n <= 0 or start + n > len(codes) or min(named) < 0 or max(named) >= MAX_CATEGORIES:
-            _refuse(f"node {node} is split by no categories, or by such as can't be", where)
+            _refuse(f"node {node} has no categories, or unknown ones", where)
         chosen[node] = tuple(sorted(named))
     return chosen
 
@@ -578,7 +578,7 @@ def _read_objective(
             "those of one are"
         )
     if name not in LOSSES:
-        raise ParameterError(f"XGBoost's objective {shown(name)} is not known here")
+        raise ParameterError(f"XGBoost's objective {shown(name)} is not supported")
     parameters, same_training = _read_parameters(objective, name)
     if name.startswith("multi:"):
         parameters["num_class"] = _read_count(of_model, "num_class", 0)

@@ -33,7 +33,7 @@ On = str | Sequence[str] | None
 
 def _prefix(argument: str, value: object) -> None:
     if not isinstance(value, str) or not is_text(value):
-        raise ParameterError(f"{argument} must be what the names of columns begin with, a string, not {shown(value)}")
+        raise ParameterError(f"{argument} must be a prefix of column names, a string, not {shown(value)}")
 
 
 _CHECKS = {
@@ -274,7 +274,7 @@ def _aggregated_before(
 def _keys(on: On, left_on: On, right_on: On) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the columns of the key in both tables."""
     if on is not None and (left_on is not None or right_on is not None):
-        raise ParameterError("on names the columns of the key in both tables; give it, or left_on and right_on")
+        raise ParameterError("pass on, the columns of the key in both tables, or left_on and right_on")
     arguments = {"on": on} if on is not None else {"left_on": left_on, "right_on": right_on}
     keys = [_names(argument, value) for argument, value in arguments.items()]
     if len(keys[0]) != len(keys[-1]):

@@ -99,7 +99,7 @@ def class_factors(class_weight: object, labels: Sequence[str | bool], counts: Se
                 key = str(bool(int(key)))
             if key not in numbers:
                 raise ParameterError(
-                    f"class_weight names {shown(label)}, which is no label; they are {listed(names, 8)}"
+                    f"class_weight names {shown(label)}, which is not a label; they are {listed(names, 8)}"
                 )
             factors[numbers[key]] = factor
         class_weight = factors
@@ -107,7 +107,7 @@ def class_factors(class_weight: object, labels: Sequence[str | bool], counts: Se
     if len(class_weight) != len(counts):
         raise ParameterError(f"class_weight has {len(class_weight)} factors, and there are {len(counts)} classes")
     if any(counts) and not any(factor * count for factor, count in zip(class_weight, counts, strict=True)):
-        raise ParameterError("class_weight is 0 for every label of the target; some class must count")
+        raise ParameterError("class_weight is 0 for every label of the target; at least one must be positive")
     return tuple(map(float, class_weight))
 
 

@@ -135,7 +135,7 @@ class Objective:
                 raise ParameterError(f"{role} must be a SQL expression, a string{or_function}, not {shown(text)}")
             Expression(text, _ROW).required_number(f"the {role} of the objective,")
         if not sql and self.hessian != "1":
-            raise ParameterError("hessian does not go with a function, which returns gradient and hessian")
+            raise ParameterError("hessian can't be combined with a function, which returns gradient and hessian")
         if not isinstance(self.link, str):
             raise ParameterError(f"link must be a SQL expression, a string, not {shown(self.link)}")
         if self.link == SOFTMAX and sql:

@@ -623,7 +623,9 @@ def offset_of(loss: Loss, arguments: Mapping[str, str | Sequence[str] | None]) -
     """
     base_margin, exposure = arguments.get("base_margin"), arguments.get(EXPOSURE)
     if base_margin is not None and exposure is not None:
-        raise ParameterError("exposure does not go with base_margin; add LN(exposure) to the column of base margins")
+        raise ParameterError(
+            "exposure can't be combined with base_margin; add LN(exposure) to the column of base margins"
+        )
     if base_margin is not None:
         columns = [base_margin] if isinstance(base_margin, str) else list(base_margin)
         if len(columns) != loss.n_outputs:

@@ -87,11 +87,11 @@ def transformed(loss: Loss, parameters: Mapping[str, Any]) -> Loss:
         )
     if loss.name in _RELATIVE:
         raise ParameterError(
-            f"target_transform={shown(name)} does not go with {shown(loss.name)}, which is of {_RELATIVE[loss.name]} "
-            "already"
+            f"target_transform={shown(name)} can't be combined with {shown(loss.name)}, which is of "
+            f"{_RELATIVE[loss.name]} already"
         )
     if parameters.get("scale_pos_weight", 1.0) != 1.0:
-        raise ParameterError("scale_pos_weight is for labels of 0 and 1, and does not go with target_transform")
+        raise ParameterError("scale_pos_weight is for labels of 0 and 1, and can't be combined with target_transform")
     transform = TRANSFORMS[name]
     of_label = Expression(transform.of_label, ("label",))
     fitted = {f"fitted_{label}": of_label.renamed({"label": label}) for label in loss.labels}

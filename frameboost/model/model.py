@@ -200,7 +200,7 @@ class Model:
     def offset(self) -> dict[str, str | list[str]]:
         """The columns that are added to the margins of a row, as `frameboost.fit` takes them; empty if there are none.
 
-        All that scores takes them from the data.
+        Scoring takes them from the data.
 
         Examples
         --------
@@ -258,7 +258,7 @@ class Model:
 
     @property
     def leaderboard(self) -> pl.DataFrame:
-        """What `frameboost.auto` tried to make the model, those settings first that have the largest part in it.
+        """The trials of `frameboost.auto`, those with the largest weight in the model first.
 
         Columns: ``trial`` (the name of the settings), the metric (the mean over folds, on held-out rows), ``weight``
         (the part in the model), ``fits``, ``rounds`` (the mean of the fits), ``seconds`` by the clock, in which fits
@@ -287,8 +287,8 @@ class Model:
         Raises
         ------
         ParameterError
-            If there are none: the model is of another kind, was read from a file, or is one made of another; the rows
-            of a query had no certain order.
+            If there are none: the model is of another kind, was read from a file, or was made from another; or the rows
+            of a query had no fixed order.
 
         Examples
         --------
@@ -331,7 +331,7 @@ class Model:
 
     @property
     def metadata(self) -> Metadata:
-        """What tells the model from others: name, version and tags, when, on how many rows and by what it was trained.
+        """Name, version and tags, and when, on how many rows and by which release the model was trained.
 
         `save` writes it, on a line of its own that `to_json` and `sha256` leave out, as it differs from run to run.
 
@@ -449,20 +449,20 @@ class Model:
             of their gains and covers; ``gain`` and ``cover``, the mean, 0 for a feature without splits. These are
             XGBoost's words; what LightGBM calls gain is ``total_gain``, and its split ``weight``.
 
-            Of rows: ``permutation``, by how much the metric gets worse where the feature's values are dealt anew to the
-            rows, which is 0 or below where it says nothing about the label; ``shap``, the mean magnitude of its Shapley
-            values (`explain`), summed over the outputs of a model of several.
+            Of rows: ``permutation``, by how much the metric gets worse where the feature's values are permuted among
+            the rows, 0 or below for an uninformative feature; ``shap``, the mean magnitude of its Shapley values
+            (`explain`), summed over the outputs of a model of several.
         data
             For ``permutation`` and ``shap``, rows as for `predict`, of a database too; permutations are best of rows
             that the model was not trained on. Those of a `table` of a database stay there, unless a query can't say it:
             metrics of rankings and Python functions, and Shapley values of large models. Others are read into memory;
-            Shapley values of a large model take long, and a sample of some thousand rows says the same.
+            Shapley values of a large model take long; a sample of some thousand rows is enough.
         target, weight, group, label_upper_bound, eval_metric
             For ``permutation``, as for `evaluate`. The metric is by default the objective's own, and of several the
             last.
         repeats
-            How often the values are dealt anew, each time as the ``seed``, the feature and the number say: in the order
-            of hashes of the rows' positions, which a table of a database has by a ``key``.
+            The number of permutations of each feature: orders of hashes of the rows' positions, which a table of a
+            database has by a ``key``.
         seed
             The seed of the permutations.
 
@@ -627,13 +627,13 @@ class Model:
             ``depth``, ``case_depth``, ``stack``, ``stages``, ``views``, ``columns``, ``elements`` and ``terms``, as in
             the table of ``docs/dialects.md``.
         tables
-            Of a model that was trained on a star (`frameboost.join`), the tables of the dimensions that are not called
-            as these, by dimension. Queries have the joins in them, and score the facts; with ``"joined"`` they score a
-            table that has all columns.
+            For a model that was trained on a star (`frameboost.join`), the table of each dimension whose name differs,
+            by dimension. Queries have the joins in them, and score the facts; with ``"joined"`` they score a table that
+            has all columns.
         paramstyle
-            How the driver that runs the text writes parameters, where it gets some: it then takes a ``%`` (psycopg,
-            pymysql: ``"format"``, ``"pyformat"``) or a ``:x`` (``sqlalchemy.text``: ``"sqlalchemy"``) in a category or
-            a name for one of them, so that these are escaped. Files (`to_sql`, `to_dbt`) are not changed.
+            The parameter style of a driver that runs the SQL with parameters: it would take a ``%`` (psycopg, pymysql:
+            ``"format"``, ``"pyformat"``) or a ``:x`` (``sqlalchemy.text``: ``"sqlalchemy"``) in a category or a name
+            for a parameter, so these are escaped. Files (`to_sql`, `to_dbt`) are not changed.
 
         Raises
         ------
@@ -928,13 +928,15 @@ class Model:
         if top is not None:
             if interactions or form == "shap":
                 other = "interactions" if interactions else "form='shap'"
-                raise ParameterError(f"top does not go with {other}")
+                raise ParameterError(f"top can't be combined with {other}")
             return reason_frame(self._ensemble, data, output, top, sign, texts, approx=approx)
         if interactions and approx:
-            raise ParameterError("approx does not go with interactions, which are shares of Shapley values")
+            raise ParameterError("approx can't be combined with interactions, which are shares of Shapley values")
         if form == "shap":
             if interactions:
-                raise ParameterError("form='shap' does not go with interactions, which SHAP's plots take as arrays")
+                raise ParameterError(
+                    "form='shap' can't be combined with interactions, which SHAP's plots take as arrays"
+                )
             return shap_explanation(self._ensemble, data, output, approx=approx)
         if interactions:
             return interaction_frame(self._ensemble, data, output)
@@ -1020,7 +1022,7 @@ class Model:
         target, weight, group, label_upper_bound, base_margin
             As for `frameboost.fit`.
         by
-            A column, or several, for each value of which all is computed by itself; NULL is one of the values.
+            Columns to group by: everything is computed for each of their values, NULL included.
         eval_metric
             The metrics; by default all that fit the objective (``docs/metrics.md``), for one number a row R² too.
 
@@ -1034,7 +1036,7 @@ class Model:
         DataError
             If a column is not there, or the labels are not the objective's.
         ParameterError
-            If a metric does not go with the objective, or a column that the objective needs is not named.
+            If a metric does not fit the objective, or a column that the objective needs is not named.
 
         Examples
         --------
@@ -1092,7 +1094,7 @@ class Model:
         training
             The rows of training, as ``data``, with which the features here are compared.
         dialect
-            Whose SQL, as in `sql`.
+            The dialect of the SQL, as in `sql`.
         title
             The title of the page.
         time
@@ -1442,8 +1444,8 @@ class Model:
     def to_json(self) -> str:
         """Return the text of the model file (``docs/model-file.md``); equal models have equal texts.
 
-        It has all that scores. `save` adds how it was trained: `history`, `best_iteration`, `leaderboard`, `metadata`
-        and `baseline`.
+        It has all that scoring needs. `save` adds how it was trained: `history`, `best_iteration`, `leaderboard`,
+        `metadata` and `baseline`.
 
         Examples
         --------

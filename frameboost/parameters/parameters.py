@@ -203,7 +203,7 @@ def _directions(value: Any, order: _Order) -> dict[str, Any]:
     if isinstance(value, Mapping):
         named = {_name_of("monotone_constraints", key, order): direction for key, direction in value.items()}
         if len(named) < len(value):
-            raise ParameterError("monotone_constraints has a column by its name and by its position; give it once")
+            raise ParameterError("monotone_constraints has a column by its name and by its position; list it once")
         return named
     directions, columns = list(value), order()
     if len(directions) != len(columns):
@@ -412,7 +412,7 @@ def with_rates(parameters: Mapping[str, Any]) -> dict[str, Any]:
     rate = named.get("learning_rate")
     if callable(rate) or (is_iterable(rate) and not isinstance(rate, str | bytes)):
         if named.get("learning_rates") is not None:
-            raise ParameterError("learning_rate and learning_rates both have a rate for each round; give it once")
+            raise ParameterError("learning_rate and learning_rates both set a rate for each round; set one of them")
         named["learning_rates"] = named.pop("learning_rate")
     if callable(rates := named.get("learning_rates")):
         n_rounds = named.get("n_estimators", Parameters.__dataclass_fields__["n_estimators"].default)
@@ -836,7 +836,7 @@ class Parameters:
         return {name: list(value) if isinstance(value, tuple) else value for name, value in shaping.items()}
 
 
-_VECTOR = "multi_strategy='multi_output_tree' does not go with"
+_VECTOR = "multi_strategy='multi_output_tree' can't be combined with"
 _REFUSED_WITH_VECTOR_LEAVES: tuple[tuple[Callable[[Parameters], bool], str], ...] = (
     (lambda p: p.tree_method != "hist", "tree_method={p.tree_method!r}; use 'hist'"),
     (lambda p: p.booster == "dart", "booster='dart', which weights the trees of each output; use 'gbtree'"),
@@ -854,11 +854,11 @@ _REFUSED_WITH_VECTOR_LEAVES: tuple[tuple[Callable[[Parameters], bool], str], ...
 _REFUSED_TOGETHER: tuple[tuple[Callable[[Parameters], bool], str], ...] = (
     (
         lambda p: p.tree_method == "exact" and p.max_depth == 0,
-        "max_depth=0 (no limit) does not go with tree_method='exact'; give a depth of 1 or more",
+        "max_depth=0 (no limit) can't be combined with tree_method='exact'; give a depth of 1 or more",
     ),
     (
         lambda p: p.tree_method == "exact" and (p.max_leaves > 0 or p.grow_policy != "depthwise"),
-        "max_leaves and grow_policy='lossguide' do not go with tree_method='exact'; use 'hist'",
+        "max_leaves and grow_policy='lossguide' can't be combined with tree_method='exact'; use 'hist'",
     ),
     (
         lambda p: p.max_learning_rate is not None and p.max_learning_rate < p.learning_rate,
@@ -870,23 +870,23 @@ _REFUSED_TOGETHER: tuple[tuple[Callable[[Parameters], bool], str], ...] = (
     ),
     (
         lambda p: p.learning_rates is not None and p.max_learning_rate is not None,
-        "learning_rates and max_learning_rate={p.max_learning_rate:g} do not go together; give one of them",
+        "learning_rates and max_learning_rate={p.max_learning_rate:g} can't be combined; pass one of them",
     ),
     (
         lambda p: p.learning_rates is not None and p.booster == "dart",
-        "learning_rates do not go with booster='dart', which scales the trees of earlier rounds",
+        "learning_rates can't be combined with booster='dart', which scales the trees of earlier rounds",
     ),
     (
         lambda p: p.max_learning_rate is not None and p.booster == "dart",
-        "max_learning_rate does not go with booster='dart', which scales the trees of earlier rounds",
+        "max_learning_rate can't be combined with booster='dart', which scales the trees of earlier rounds",
     ),
     (
         lambda p: p.proposal != "global" and p.tree_method != "approx",
-        "proposal={p.proposal!r} is for tree_method='approx'; tree_method={p.tree_method!r} proposes no splits anew",
+        "proposal={p.proposal!r} is for tree_method='approx'; tree_method={p.tree_method!r} proposes splits once",
     ),
     (
         lambda p: p.grow_policy == "symmetric" and p.tree_method == "approx",
-        "grow_policy='symmetric' does not go with tree_method='approx'; use 'hist'",
+        "grow_policy='symmetric' can't be combined with tree_method='approx'; use 'hist'",
     ),
     (
         lambda p: p.grow_policy == "symmetric" and not 1 <= p.max_depth <= 16,
@@ -894,15 +894,16 @@ _REFUSED_TOGETHER: tuple[tuple[Callable[[Parameters], bool], str], ...] = (
     ),
     (
         lambda p: p.linear_tree and p.tree_method != "hist",
-        "linear_tree=True does not go with tree_method={p.tree_method!r}; use 'hist'",
+        "linear_tree=True can't be combined with tree_method={p.tree_method!r}; use 'hist'",
     ),
     (
         lambda p: p.linear_tree and p.booster == "dart",
-        "linear_tree=True does not go with booster='dart', which gives trees new weights in each round; use 'gbtree'",
+        "linear_tree=True can't be combined with booster='dart', which gives trees new weights in each round; use "
+        "'gbtree'",
     ),
     (
         lambda p: p.linear_tree and bool(p.monotone_constraints),
-        "linear_tree=True does not go with monotone_constraints, to which slopes do not keep",
+        "linear_tree=True can't be combined with monotone_constraints, to which slopes do not keep",
     ),
     *(
         (lambda p, is_refused=is_refused: p.multi_strategy == "multi_output_tree" and is_refused(p), f"{_VECTOR} {why}")
@@ -1077,8 +1078,8 @@ _OF_PREDICT = "is an argument of predict, where it has its counterpart: output, 
 _EARLY_SUM = "stops adding up trees early; every tree counts here"
 _OF_FILES = "is of LightGBM's command line and its files; fit takes a path, and `frameboost train` is the command"
 _CLUSTER = "is of LightGBM's clusters; engine=fb.Dask(client) trains on one here"
-_GPU = "is of GPUs, of which nothing is here"
-_LINEAR = "is of booster='gblinear', which has no trees and is not here"
+_GPU = "is for GPUs, which are not supported"
+_LINEAR = "is for booster='gblinear', which has no trees and is not supported"
 
 DIFFERENT: Mapping[str, str] = {
     name: why
@@ -1144,7 +1145,7 @@ DIFFERENT: Mapping[str, str] = {
          "tree_learner_type", "tree_type", "top_k", "topk"): _CLUSTER,
         ("gpu_device_id", "gpu_device_id_list", "gpu_platform_id", "gpu_use_dp", "gpu_id", "num_gpu"): _GPU,
         ("updater", "process_type", "refresh_leaf"):
-            "says how XGBoost works inside; tree_method chooses how trees grow, and Model.refit learns leaves anew",
+            "says how XGBoost works inside; tree_method chooses how trees grow, and Model.refit learns leaves again",
         ("feature_selector",): _LINEAR,
         ("max_cached_hist_node",): "bounds XGBoost's memory; here the histograms of all open nodes are kept",
         ("num_target",): "is the number of columns of the target",
@@ -1245,13 +1246,13 @@ def under_our_names(keywords: Mapping[str, Any]) -> dict[str, Any]:
             value = 0  # no limit
         if ours in parameters:
             both = f"{written_as[ours]}={shown(parameters[ours])} and {name}={shown(value)}"
-            raise ParameterError(f"{both} are one parameter, {ours}; give it once")
+            raise ParameterError(f"{both} are the same parameter, {ours}; set only that")
         parameters[ours], written_as[ours] = value, name
     if written_as.get("max_leaves") in _LEAF_BY_LEAF:
         parameters.setdefault("grow_policy", "lossguide")
         parameters.setdefault("max_depth", 0)
     if (gain := written_as.get("gamma")) in _OF_EACH_SPLIT and parameters.get("tree_method") == "exact":
-        raise ParameterError(f"{gain} does not go with tree_method='exact': it {_GAIN}")
+        raise ParameterError(f"{gain} can't be combined with tree_method='exact': it {_GAIN}")
     return parameters if boosting is None else _AS_IN_LIGHTGBM[boosting](parameters)
 
 

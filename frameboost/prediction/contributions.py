@@ -155,10 +155,7 @@ def check_bias(features: Sequence[Feature], *, ignore_case: bool = False) -> Non
     """Raise `ParameterError` if a feature has the name of the column of the mean margin."""
     for name in (feature.name for feature in features):
         if name == BIAS or (ignore_case and name.lower() == BIAS):
-            raise ParameterError(
-                f"a feature is itself named {shown(name)}, which is what the column of the mean margin is called; "
-                "rename the feature"
-            )
+            raise ParameterError(f"feature {shown(name)} has the name of the column of the mean margin; rename it")
 
 
 def shap_explanation(ensemble: Ensemble, data: Any, output: int | str | None, *, approx: bool) -> Any:

@@ -50,9 +50,7 @@ def partial_dependence_frame(
         if name not in names:
             raise ParameterError(f"feature must be one of the model's, {listed(names)}, not {shown(name)}")
         if name == _PREDICTION:
-            raise ParameterError(
-                f"the feature is itself named {shown(_PREDICTION)}, as the column of the means is; rename it"
-            )
+            raise ParameterError(f"feature {shown(_PREDICTION)} has the name of the column of means; rename it")
     grids = _grids(chosen, grid)
     source = open_rows(data, ensemble.read_features)
     types = ensemble.find_in(source)
@@ -167,7 +165,7 @@ def _responses(
     """
     if output.lookup is not None:
         raise ParameterError(
-            f"the interval differs by column {shown(output.lookup.column)}, besides the features; take another output"
+            f"the interval differs by column {shown(output.lookup.column)}, besides the features; use another output"
         )
     if predictor.ensemble.offset is not None:
         predictor.ensemble.offset.check(frame)

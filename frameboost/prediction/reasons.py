@@ -81,7 +81,7 @@ def check_reasons(top: object, sign: object, texts: object, names: Sequence[str]
     for name, text in texts.items():
         if name not in names:
             raise ParameterError(
-                f"texts names {shown(name)}, which is no feature of the model{did_you_mean(name, names)}"
+                f"texts names {shown(name)}, which is not a feature of the model{did_you_mean(name, names)}"
             )
         if not isinstance(text, str):
             raise ParameterError(f"texts must give feature {shown(name)} a string, not {shown(text)}")

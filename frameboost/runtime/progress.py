@@ -123,7 +123,7 @@ def _answering_ctrl_c(is_idle: threading.Event) -> Iterator[None]:
     def answer() -> None:
         while numbers := heard.recv(64):
             if signal.SIGINT in numbers and not is_idle.wait(_HEARD_SECONDS):
-                _tell("Ctrl-C was heard; the fit stops when the kernel that is being compiled is done ...")
+                _tell("interrupted (Ctrl-C); the fit stops when the kernel is compiled ...")
 
     answering = threading.Thread(target=answer, daemon=True)
     answering.start()

@@ -117,7 +117,7 @@ def _rename(given: dict[str, Any], known: Collection[str]) -> None:
     for name, ours in _OTHER_NAMES.items():
         if name in given and name not in known and ours in known:
             if ours in given and given[ours] is not None:
-                raise ParameterError(f"{name} and {ours} are one parameter, {ours}; give it once")
+                raise ParameterError(f"{name} and {ours} are the same parameter, {ours}; set only that")
             given[ours] = given.pop(name)
     if _is_word(given.get("eval_metric"), "loss"):  # scikit-learn's word for the objective's own
         given["eval_metric"] = None
@@ -241,13 +241,14 @@ def of_fit(estimator: Any, given: dict[str, Any], others: Mapping[str, Any]) -> 
         ours = _FIT_NAMES.get(name, name)
         if ours in arguments:
             if arguments[ours] is not None:
-                raise ParameterError(f"{ours} and {name} are one argument, {ours}; give it once")
+                raise ParameterError(f"{ours} and {name} are the same argument, {ours}; pass only that")
             arguments[ours] = value
         elif name in _FIT_ELSEWHERE:
-            raise ParameterError(f"{name} is no argument of fit: it {_FIT_ELSEWHERE[name]}")
+            raise ParameterError(f"{name} is not an argument of fit: it {_FIT_ELSEWHERE[name]}")
         elif (parameter := ALIASES.get(name, name)) in estimator._own_names():
             raise ParameterError(
-                f"{name} is no argument of fit, but a parameter of the constructor: {kind}({parameter}={shown(value)})"
+                f"{name} is not an argument of fit, but a parameter of the constructor: "
+                f"{kind}({parameter}={shown(value)})"
             )
         else:
             raise ParameterError(
@@ -510,14 +511,14 @@ def of_predict(
         raise ParameterError(f"predict returns one of {listed(asked, None)} at a time")
     score = others.pop("init_score", None)
     if score is not None and base_margin is not None:
-        raise ParameterError("base_margin and init_score are one argument, base_margin; give it once")
+        raise ParameterError("base_margin and init_score are the same argument; pass only base_margin")
     start, number = others.pop("start_iteration", 0) or 0, others.pop("num_iteration", None)
     if others:
         name = next(iter(others))
         known = ["base_margin", "output_margin", "iteration_range", "init_score", "num_iteration", *outputs]
         raise ParameterError(f"unknown argument of predict: {shown(name)}{did_you_mean(name, known)}")
     if (start or number is not None) and iteration_range is not None:
-        raise ParameterError("iteration_range and num_iteration are one argument, iteration_range; give it once")
+        raise ParameterError("iteration_range and num_iteration are the same argument; pass only iteration_range")
     if start or (number is not None and number > 0):
         iteration_range = (start, start + number if number is not None and number > 0 else 0)
     return score if base_margin is None else base_margin, asked[0] if asked else "mean", _range(iteration_range)

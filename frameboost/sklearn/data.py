@@ -99,7 +99,7 @@ def read_parts(estimator: BaseEstimator, X: Any) -> Iterator[pl.DataFrame]:
 def _checked(estimator: Any, X: Any, *, reset: bool) -> Any:
     """Return X as a polars frame, an array or a sparse matrix by rows, whose columns are those of fit."""
     if isinstance(X, Star):
-        raise DataError("X is a Star, whose rows scikit-learn can't count or choose; give its collect(), or take fit")
+        raise DataError("X is a Star, whose rows scikit-learn can't count or choose; give its collect(), or use fit")
     if isinstance(X, DatabaseTable):
         raise DataError(
             "X is a table of a database, whose rows have no order, so y can't tell them; use frameboost.fit"
@@ -295,7 +295,7 @@ def check_numbers(y: Any, estimator: object, name: str = "y", *, several: bool =
     try:
         numbers = values.astype(np.float64)
     except (TypeError, ValueError) as error:  # of strings among objects
-        raise ValueError(f"{name} holds a value that is no number; a target must be numeric") from error
+        raise ValueError(f"{name} holds a value that is not a number; a target must be numeric") from error
     except OverflowError as error:  # of Python's integers
         raise ParameterError(f"{name} holds a number beyond any float64; a target must be of finite numbers") from error
     assert_all_finite(numbers, input_name=name)
@@ -370,7 +370,7 @@ def check_weights(sample_weight: Any, name: str = "sample_weight") -> FloatArray
     if (weight < 0).any():
         raise DataError(f"{name} has negative weights, the lowest {weight.min():g}; a weight must be 0 or more")
     if not weight.any():
-        raise ValueError(f"{name} is zero in every row; some row must count")
+        raise ValueError(f"{name} is zero in every row; at least one must be positive")
     return weight
 
 

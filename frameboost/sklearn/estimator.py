@@ -105,10 +105,10 @@ _PARAMETERS = """\
 engine : {'auto', 'numba', 'polars', 'duckdb'}, default 'auto'
     As for `frameboost.fit`.
 eval_metric : str, Metric, function or list of them, optional
-    The metrics of `evals_result_`, of which early stopping watches the last; by default the objective's own.
+    The metrics of `evals_result_`; early stopping watches the last; by default the objective's own.
 random_state : int, RandomState or Generator, optional
-    The seed of all random draws, in place of ``seed``; of a generator of numpy's the next number, so that another fit
-    draws otherwise. None is ``seed``, so that a fit can be repeated.
+    The seed of all random draws, instead of ``seed``. A generator of numpy gives its next number, so that each fit
+    draws differently; None is ``seed``, so that fits repeat.
 early_stopping : bool or 'auto', optional
     Whether training stops after ``early_stopping_rounds`` (by default 10) without a better value of the last metric on
     the last rows of ``eval_set``, or without these on a part of the rows that is held out. ``'auto'``, as in
@@ -119,9 +119,10 @@ validation_fraction : float, int or None, default 0.1
     the same share of each class, of a ranker whole queries. They keep their weights and base margins. None watches the
     rows that are trained on.
 warm_start : bool, default False
-    Whether another fit goes on from the model until there are ``n_estimators`` rounds.
+    Whether fit continues from the model until it has ``n_estimators`` rounds.
 importance_type : {'gain', 'weight', 'cover', 'total_gain', 'total_cover', 'split'}, optional
-    Of `feature_importances_`, as in XGBoost, by default ``'gain'``; ``'split'`` is LightGBM's word for ``'weight'``.
+    The kind of `feature_importances_`, as in XGBoost, by default ``'gain'``; ``'split'`` is LightGBM's word for
+    ``'weight'``.
 verbose : bool or int, optional
     Whether fit shows a progress bar: True, or above 0. By default it shows nothing.
 callbacks : list of functions, optional
@@ -129,7 +130,7 @@ callbacks : list of functions, optional
 """
 _ATTRIBUTES = """\
 model_ : Model
-    The trained model, to be scored as SQL, saved or looked at.
+    The trained model, to score as SQL, save or inspect.
 n_iter_ : int
     The number of rounds of the model.
 feature_importances_ : ndarray of shape (n_features_in_,)
@@ -732,7 +733,7 @@ class Estimator(BaseEstimator):
         if eval_set is None:
             for name, values in others.values():
                 if values is not None:
-                    raise ParameterError(f"{name} is for the rows of eval_set, which is not given")
+                    raise ParameterError(f"{name} is for the rows of eval_set, which is missing")
             return []
         if not is_pairs(eval_set):
             raise ParameterError("eval_set must be a list of pairs (X, y)")
@@ -753,7 +754,7 @@ class Estimator(BaseEstimator):
             if ("base_margin" in roles) != ("base_margin" in rows.roles):
                 raise ParameterError(
                     f"base_margin_eval_set has {'a' if 'base_margin' in roles else 'no'} base margin for "
-                    f"eval_set[{i}], and base_margin of fit is the other way round; give both or neither"
+                    f"eval_set[{i}], unlike base_margin of fit; pass both or neither"
                 )
             found.append(Rows(frame, roles))
         return found

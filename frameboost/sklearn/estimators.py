@@ -68,14 +68,14 @@ class _Pointwise(Estimator):
         sample_weight : array-like of shape (n_samples,), optional
             Weights of the rows, 0 or more.
         base_margin : array-like of shape (n_samples,) or (n_samples, n_margins), optional
-            What is added to the margins of each row (an offset), and is then to be given to `predict` too. The base
+            An offset that is added to the margins of each row; `predict` then needs it too. The base
             score is estimated beside it. (LightGBM's ``init_score``.)
         eval_set : list of (X, y), optional
             Rows to validate on, as ``validation_0`` and so on in `evals_result_`; early stopping watches the last.
         sample_weight_eval_set, base_margin_eval_set : list of array-like, optional
             Weights and base margins of these rows, for each pair; by default 1 and none.
         eval_metric : str, Metric, function or list of them, optional
-            In place of that of the constructor.
+            Overrides that of the constructor.
         callbacks : list of functions, optional
             Called after each round with its number and metrics, as those of `frameboost.fit`; one that returns True
             stops the fit. XGBoost's and LightGBM's objects for early stopping are taken as such.
@@ -109,8 +109,8 @@ class FrameBoostRegressor(RegressorMixin, _Pointwise):
 
     X may be a polars or pandas frame or an Arrow table, whose columns keep their types (strings are categories, dates
     are dates), anything that scikit-learn takes for an array of numbers, or a sparse matrix of SciPy's, in which an
-    entry that is not stored is 0. NULL and NaN are missing values; a column without any value is not split on. A row of
-    weight 0 is as if it were not there. y may have several columns, which are predicted as an array.
+    entry that is not stored is 0. NULL and NaN are missing values; a column without any value is not split on. Rows of
+    weight 0 are ignored. y may have several columns, which are predicted as an array.
 
     Parameters
     ----------
@@ -164,8 +164,7 @@ class FrameBoostRegressor(RegressorMixin, _Pointwise):
     def conform(self, X: Any, y: Any, *, coverage: float = 0.9, base_margin: Any = None) -> FrameBoostRegressor:
         """Learn intervals from rows that the regressor was not trained on, for `predict_interval`.
 
-        ``model_`` is from then on one with intervals (see `Model.conform`, which says what they promise). The
-        regressor must be fitted, and ``fit`` forgets them.
+        ``model_`` then has intervals (`Model.conform`). The regressor must be fitted; ``fit`` discards them.
 
         Parameters
         ----------
@@ -176,7 +175,7 @@ class FrameBoostRegressor(RegressorMixin, _Pointwise):
         coverage : float, default 0.9
             The share of labels that intervals are to hold.
         base_margin : array-like, optional
-            As for `predict`; needed if fit was given some.
+            As for `predict`; required if fit had some.
 
         Returns
         -------
@@ -227,15 +226,15 @@ class FrameBoostClassifier(ClassifierMixin, _Pointwise):
         also stands for ``'binary:logistic'`` there, as in XGBoost.
     class_weight : dict or 'balanced', optional
         Factors of the weights of rows, by label; a label that is not in the dict has 1. ``'balanced'`` is ``n_samples /
-        (n_classes * np.bincount(y))``, which gives all classes the same weight. They multiply ``sample_weight``, and
-        do not concern ``eval_set``.
+        (n_classes * np.bincount(y))``, which gives all classes the same weight. They multiply ``sample_weight``, and do
+        not apply to ``eval_set``.
     <parameters>
 
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
-        The labels, sorted. The model has them too if they are strings or Booleans; others it knows as 0, 1, ... Of a
-        multilabel y a list of the values of each column.
+        The labels, sorted. The model stores them if they are strings or Booleans, and numbers others from 0. For a
+        multilabel y a list with the labels of each column.
     <attributes>
 
     Examples
@@ -478,7 +477,7 @@ def _weigh_classes(roles: dict[str, Array], class_weight: Any, labels: Array, na
         raise ParameterError(f"{name} must be a dict of label to factor, 'balanced' or None, not {shown(class_weight)}")
     factors = compute_sample_weight(class_weight, labels)
     if not factors.any():
-        raise ParameterError(f"{name} is zero for every class of y; some class must count")
+        raise ParameterError(f"{name} is zero for every class of y; at least one must be positive")
     roles["weight"] = roles.get("weight", 1.0) * factors
 
 
@@ -495,7 +494,7 @@ def _labelled(model: Model, classes: Array) -> Model:
 
 @documented
 class FrameBoostRanker(Estimator):
-    """Learning to rank: orders the rows of each query.
+    """A ranker for scikit-learn: orders the rows of each query.
 
     X is as in `FrameBoostRegressor`.
 
@@ -542,15 +541,14 @@ class FrameBoostRanker(Estimator):
         y : array-like of shape (n_samples,)
             Relevance of each row to its query: 0, 1, 2, ...
         sample_weight : array-like of shape (n_queries,) or (n_samples,), optional
-            Weights of the queries, in the order in which they first come, as in XGBoost; or of the rows, of which those
-            of a query must have the same.
+            Weights of the queries, in order of first appearance, as in XGBoost; or of the rows, equal within a query.
         qid : array-like of shape (n_samples,), optional
             The query that each row belongs to: numbers or strings, in any order. Without it and ``group`` the column
             ``qid`` of X, if X has one, as in XGBoost; else all rows are of one query.
         group : array-like of shape (n_queries,), optional
-            In place of ``qid`` the number of rows of each query, whose rows follow each other.
+            Instead of ``qid``, the number of rows of each query; its rows are contiguous.
         base_margin : array-like of shape (n_samples,) or (n_samples, n_margins), optional
-            What is added to the margins of each row (an offset), and is then to be given to `predict` too. The base
+            An offset that is added to the margins of each row; `predict` then needs it too. The base
             score is estimated beside it. (LightGBM's ``init_score``.)
         eval_set : list of (X, y), optional
             Rows to validate on, as ``validation_0`` and so on in `evals_result_`; early stopping watches the last.
@@ -560,7 +558,7 @@ class FrameBoostRanker(Estimator):
             The queries of these rows, for each pair, as ``qid`` or ``group``; if fit has queries they are needed, here
             or as the column ``qid`` of X.
         eval_metric : str, Metric, function or list of them, optional
-            In place of that of the constructor.
+            Overrides that of the constructor.
         callbacks : list of functions, optional
             Called after each round with its number and metrics, as those of `frameboost.fit`; one that returns True
             stops the fit. XGBoost's and LightGBM's objects for early stopping are taken as such.
@@ -605,7 +603,7 @@ class FrameBoostRanker(Estimator):
     def _queries(self, X: Any, qid: Any, group: Any, of: str = "") -> Any:
         """Return the query of each row: as it is given, or that of X; None if all rows are of one."""
         if group is not None and qid is not None:
-            raise ParameterError(f"qid and group{of} both tell the queries; give one of them")
+            raise ParameterError(f"qid and group{of} both name the queries; pass one of them")
         if group is not None:
             return queries_of_sizes(group, X, f"group{of}")
         return queries_in(X) if qid is None and self._has_query_column and has_queries(X) else qid

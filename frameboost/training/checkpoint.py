@@ -240,8 +240,8 @@ class Checkpoint:
         else:
             return
         raise DataError(
-            f"checkpoint {shown(str(self._file.path))} is of other data: the {what} of its last round come out "
-            "differently; give the same rows (with subsample in the same order), or another checkpoint"
+            f"checkpoint {shown(str(self._file.path))} belongs to other data: the {what} of its last round "
+            "differ; pass the same rows (with subsample in the same order), or another checkpoint"
         )
 
     # --- writing ------------------------------------------------------------------------------------------------------
@@ -415,8 +415,8 @@ def _check_arguments(path: str, saved: object, current: object) -> None:
     """Raise `ParameterError` that names the first argument that differs."""
     for what, there, here in _differences(saved, current):
         raise ParameterError(
-            f"checkpoint {shown(path)} is of another fit: {_different(what, there, here)}; give the same arguments, or "
-            "another checkpoint"
+            f"checkpoint {shown(path)} belongs to another fit: {_different(what, there, here)}; give the same "
+            "arguments, or another checkpoint"
         )
 
 
@@ -424,7 +424,7 @@ def _check_data(path: str, saved: object, current: object) -> None:
     """Raise `DataError` that names the first fact about the data that differs."""
     for what, there, here in _differences(saved, current):
         raise DataError(
-            f"checkpoint {shown(path)} is of other data: {_different(what, there, here)}; give the same data, or "
+            f"checkpoint {shown(path)} belongs to other data: {_different(what, there, here)}; give the same data, or "
             "another checkpoint"
         )
 
@@ -515,7 +515,7 @@ class CheckpointFile:
 
     def _read(self, data: bytes) -> None:
         if not (data.startswith(_START) or _START.startswith(data)):
-            raise ModelFileError(f"{shown(str(self.path))} is not a checkpoint of fit; give it another path")
+            raise ModelFileError(f"{shown(str(self.path))} is not a checkpoint of fit; use another path")
         *lines, _ = data.split(b"\n")
         for number, line in enumerate(lines):
             item = self._line(line, number)
@@ -534,7 +534,7 @@ class CheckpointFile:
             self._check_version(item)
         check = _check_of(self._check, _without_check(line))
         if item.get("check") != check:
-            raise ModelFileError(f"{where}: line {number + 1} does not match its checksum; delete it to start anew")
+            raise ModelFileError(f"{where}: line {number + 1} does not match its checksum; delete it to start again")
         self._check = check
         check_keys(item, ("rounds", "check") if number else (*_head({}), "check"), where)
         if not isinstance(item.get("rounds" if number else "fit"), list if number else dict):
@@ -552,7 +552,7 @@ class CheckpointFile:
         if release != __version__:  # which may grow other trees
             raise ModelFileError(
                 f"checkpoint {shown(str(self.path))} is of release {shown_json(release)}, and this is {__version__}; "
-                "go on with that release, or delete it to start anew"
+                "go on with that release, or delete it to start again"
             )
 
     # --- writing ------------------------------------------------------------------------------------------------------
@@ -589,8 +589,8 @@ class CheckpointFile:
                 os.fsync(file.fileno())
         except (FileExistsError, FileNotFoundError) as error:
             raise DataError(
-                f"checkpoint {shown(str(self.path))} was changed or deleted while the fit ran; give each fit a file "
-                "of its own"
+                f"checkpoint {shown(str(self.path))} was changed or deleted while the fit ran; use one file for "
+                "each fit"
             ) from error
         except OSError as error:  # the next fit ignores a line that is cut
             what = f"checkpoint {shown(str(self.path))} can't be written: {error.strerror}"

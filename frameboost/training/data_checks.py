@@ -193,7 +193,7 @@ def pick_features(
     times = Counter(chosen)
     for name in chosen:
         if times[name] > 1:
-            raise ParameterError(f"feature {shown(name)} is given {times[name]} times")
+            raise ParameterError(f"feature {shown(name)} is listed {times[name]} times")
         if name in role_of:
             raise ParameterError(f"feature {shown(name)} is also the {argument_of(role_of[name])}")
         if name in marks:
@@ -248,7 +248,7 @@ def check_rows(
             where = "" if everywhere else f" wherever weight {shown(roles.get('weight'))} is not 0"
             value = shown(names[int(lowest)]) if names else f"{lowest:g}"
             always = "" if loss.classes == 1 and not names else f" (always {value})"  # the label is known to the caller
-            warn(f"target {shown(roles[label])} is constant{always}{where}; all that there is to learn is that")
+            warn(f"target {shown(roles[label])} is constant{always}{where}, so there is nothing to learn")
     return summary[f"{label}_lowest"], summary[f"{label}_highest"]
 
 
@@ -376,7 +376,7 @@ def check_weights(weight: str, missing: int, lightest: float, heaviest: float, n
 def check_heaviest(weight: str, heaviest: float, where: str = "") -> None:
     """Raise `DataError` if weights are 0 in every row, or their sum is too little to divide by."""
     if heaviest == 0:
-        raise DataError(f"weight {shown(weight)} is 0 in every row{where}; some row must count")
+        raise DataError(f"weight {shown(weight)} is 0 in every row{where}; at least one must be positive")
     if heaviest < _SMALLEST:
         raise DataError(
             f"weight {shown(weight)} is at most {heaviest:g}{where}, too little to divide by; rescale it, so that the "
@@ -432,7 +432,7 @@ def check_queries(
     if "qid" not in loss.roles and not ranking:
         raise ParameterError(
             "group is for the rank:* objectives and for the metrics ndcg, map and pre; objective "
-            f"{shown(loss.name)} has no use for it"
+            f"{shown(loss.name)} does not use it"
         )
     _check_rows_of_queries(rows, roles)
     for metric in ranking:
@@ -530,7 +530,7 @@ def read_target(
         if _family(source, name) == "string":
             raise DataError(
                 f"target column {shown(name)} has type {source.type_names()[name]}; several targets must be numeric or "
-                "Boolean; train a model of its own for a column of labels"
+                "Boolean; train a separate model for a column of labels"
             )
     booleans = [name for name in names if _family(source, name) == "boolean"]
     if objective is None and booleans and len(booleans) < len(names):
@@ -678,7 +678,7 @@ def _with_positive_last(
     """
     if positive not in labels:
         raise ParameterError(
-            f"positive={shown(positive)} is no label of target {shown(target)}, which has {listed(labels, 4)}"
+            f"positive={shown(positive)} is not a label of target {shown(target)}, which has {listed(labels, 4)}"
             f"{did_you_mean(positive, labels)}"
         )
     if len(labels) == 1:
@@ -690,7 +690,7 @@ def _with_positive_last(
         )
     if initial is not None and positive != labels[1]:
         raise ParameterError(
-            f"positive={shown(positive)} does not go with init_model, whose positive class is {shown(labels[1])}"
+            f"positive={shown(positive)} can't be combined with init_model, whose positive class is {shown(labels[1])}"
         )
     return [label for label in labels if label != positive] + [positive]
 
@@ -709,7 +709,7 @@ def _refuse_positive(source: Source, target: Sequence[str], positive: str) -> No
 def _check_same(known: Labels, labels: Sequence[str], target: str, model: str) -> None:
     if not _are_strings(known):
         raise DataError(
-            f"target {shown(target)} has labels such as {shown(labels[0])}, but {model} knows its classes by number; "
+            f"target {shown(target)} has labels such as {shown(labels[0])}, but {model} has numbered classes; "
             "number the labels in the same way"
         )
     if unknown := [label for label in labels if label not in known]:

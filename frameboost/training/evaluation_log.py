@@ -163,7 +163,7 @@ class EvaluationLog:
             warn(
                 f"eval_metric {shown(name)} is {value} on {shown(column.removesuffix(f'_{name}'))} in round "
                 f"{self.n_rounds}{why_not_finite(name)}"
-                + ("; early stopping takes no notice of such rounds" if column in stopping_columns else "")
+                + ("; early stopping ignores such rounds" if column in stopping_columns else "")
             )
 
     @property

@@ -53,7 +53,7 @@ def refitted(
         If the rows can't be trained on.
     """
     if reason := _why_not(ensemble):
-        raise ParameterError(f"the model {reason}, which does not go with refit")
+        raise ParameterError(f"the model {reason}, which can't be combined with refit")
     loss, features = ensemble.loss, ensemble.features
     source, roles = open_labelled(ensemble, data, target, weight, label_upper_bound, group, exactly=True)
     offset = ensemble.offset
@@ -61,7 +61,7 @@ def refitted(
     if "qid" in loss.roles and group is None:
         raise ParameterError(f"objective {shown(loss.name)} needs group, the column that tells queries apart")
     if "qid" not in loss.roles and group is not None:
-        raise ParameterError(f"group is for the rank:* objectives; objective {shown(loss.name)} has no use for it")
+        raise ParameterError(f"group is for the rank:* objectives; objective {shown(loss.name)} does not use it")
     _check_types(source, features)
     engine = choose_engine("auto", source, RefitEngine, "refit")
     with ExitStack() as stack:

@@ -501,7 +501,7 @@ class TreeMethod:
     def check_cuts(self, cuts: object) -> None:
         """Raise `ParameterError` if the user passes cuts that would have no effect."""
         if cuts is not None and self.cuts_refusal:
-            raise ParameterError(f"cuts do not go with {self.setting}, {self.cuts_refusal}")
+            raise ParameterError(f"cuts can't be combined with {self.setting}, {self.cuts_refusal}")
 
     def roles(self, roles: Mapping[str, str], features: Sequence[Feature]) -> dict[str, str]:
         """Return the columns by role that the engines read besides the features."""

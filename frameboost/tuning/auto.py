@@ -84,12 +84,11 @@ def auto(
 ) -> Model:
     """Train a good model without choosing settings: search, stop early, and average over folds.
 
-    The rows are dealt to five folds. A model is trained for each fold, on the others and with early stopping on this
+    The rows are assigned to five folds. A model is trained for each fold, on the others and with early stopping on this
     one; three have symmetric trees, two leafwise ones. The result is their mean as one ordinary model: every row has
     been trained on, and it scores, explains and compiles to SQL as any other. At higher ``quality`` several settings
     are trained on every fold, and the margins on held-out rows decide on their weights. The same data and arguments
-    give the same model in every engine, on any number of threads,
-    unless a time limit ends the search.
+    give the same model in every engine, on any number of threads, unless a time limit ends the search.
 
     Parameters
     ----------
@@ -104,11 +103,11 @@ def auto(
         A column of dates, times or numbers, where the model is to predict later rows: the last fifth of the rows by
         it is held out, and at the end the chosen settings are trained on all rows.
     groups : str, optional
-        A column whose rows of one value (of one customer, say) stay together in a fold. It is no feature.
+        A column whose rows of one value (of one customer, say) stay together in a fold. It is not a feature.
     coverage : float, default 0.9
         The share of labels that intervals are to hold, ``predict(df, output="interval")``, of a regression of one
-        target. They are learnt from the margins on held-out rows (cross-conformal; ``docs/intervals.md``). There are
-        none where these are fewer than the coverage takes, 9 for 0.9.
+        target. They are learnt from the margins on held-out rows (cross-conformal; ``docs/intervals.md``). A coverage
+        of 0.9 needs at least 9 rows.
     seed : int, default 0
         The seed of the folds and of all random draws in training.
     fits : str or int, optional
@@ -120,15 +119,14 @@ def auto(
         A folder for what has been trained so far. A search that was killed goes on from there when it is called again
         with the same data and arguments.
     verbose : bool, optional
-        Whether to show what is being tried on standard error; by default in a terminal and in a notebook.
+        Whether to show each trial on standard error; by default in a terminal and in a notebook.
     **options
-        All other arguments of `fit`, which hold for all settings that are tried, but not ``valid``, ``callbacks`` and
-        ``init_model``.
+        All other arguments of `fit`, which apply to all trials, but not ``valid``, ``callbacks`` and ``init_model``.
 
     Returns
     -------
     Model
-        `Model.leaderboard` has what was tried, `Model.baseline` the shares of some ten thousand rows.
+        `Model.leaderboard` has the trials, `Model.baseline` the shares of some ten thousand rows.
 
     Raises
     ------
@@ -146,9 +144,9 @@ def auto(
     deadline = Deadline(time_limit)
     for name, value in (("time", time), ("groups", groups)):
         if value is not None and options.get("stratified"):
-            raise ParameterError(f"{name} does not go with stratified=True: it tells the folds by itself")
+            raise ParameterError(f"{name} can't be combined with stratified=True: it tells the folds by itself")
     if time is not None and groups is not None:
-        raise ParameterError("groups does not go with time: the rows that are held out are the last ones")
+        raise ParameterError("groups can't be combined with time: the rows that are held out are the last ones")
     rows_needed(coverage)  # raises before any work starts
     budget = None if fits is None else SqlBudget.of("fits", fits)
     arguments = for_several_fits(options)
@@ -430,7 +428,7 @@ def _check_folds(trainings: Sequence[Any], targets: Sequence[str], labels: Label
             if lowest == highest:
                 raise DataError(
                     f"target {shown(target)} has other values than {_named(lowest, labels)} in too few rows: all of "
-                    "these would be held out together, and there were nothing to learn from the others"
+                    "these would be held out together, and the other rows would have nothing to learn from"
                 )
 
 

@@ -38,7 +38,8 @@ BAD_ROWS = [
     (good().with_columns(w=pl.lit(1e-308)), {"weight": "w"},
      "weight 'w' is at most 1e-308, too little to divide by; rescale it, so that the largest is 1e-150 or "
      "more"),
-    (good().with_columns(w=pl.lit(0.0)), {"weight": "w"}, "weight 'w' is 0 in every row; some row must count"),
+    (good().with_columns(w=pl.lit(0.0)), {"weight": "w"}, "weight 'w' is 0 in every row; at least one must be "
+     "positive"),
     (good(), {"weight": "s"}, "weight column 's' has type {string}; it must be numeric or Boolean"),
     (good(), {"target": "s", "objective": "reg:gamma"},
      "objective 'reg:gamma' needs numbers, but target 's' has type {string}, whose values are labels of "
@@ -68,7 +69,7 @@ BAD_OPTIONS = [
     ({"features": []}, "features is an empty list; name at least one column"),
     ({"weight": "y"}, "weight 'y' is also the target"),
     ({"features": "x"}, "features must be a list of column names, not the string 'x'"),
-    ({"features": ["x", "x"]}, "feature 'x' is given 2 times"),
+    ({"features": ["x", "x"]}, "feature 'x' is listed 2 times"),
     ({"features": ["x", "y"]}, "feature 'y' is also the target"),
     ({"features": ["x", "w"], "weight": "w"}, "feature 'w' is also the weight"),
     ({"features": ["xx"]}, "feature column 'xx' is not in the data; did you mean 'x'?"),
@@ -140,7 +141,7 @@ def test_arrays_are_pointed_to_the_estimators():
 
 @cases("options, message", [
     ({"cuts": {"x": [1]}, "tree_method": "exact"},
-     "cuts do not go with tree_method='exact', which splits between any two values"),
+     "cuts can't be combined with tree_method='exact', which splits between any two values"),
     ({"objective": "reg:linear"}, "objective must be an fb.Objective or one of 'reg:squarederror', 'reg:squaredlog"),
     ({"base_score": 1.5, "objective": "binary:logistic"},
      "base_score must lie between 0 and 1 for objective 'binary:logistic', not 1.5"),

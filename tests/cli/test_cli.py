@@ -73,7 +73,7 @@ def test_train_takes_every_argument_of_fit(here, capsys):
     )  # fmt: skip
     assert fb.load("m.json") == expected
     said = dict(line.split("  ", 1) for line in capsys.readouterr().out.splitlines())
-    assert said["objective"].strip() == "binary:logistic, as asked for"
+    assert said["objective"].strip() == "binary:logistic, as --objective says"
     assert said["best round"].strip() == f"{expected.best_iteration} of {expected.n_rounds}"
     last = expected.history.row(expected.n_rounds - 1, named=True)
     assert said["valid_logloss"].strip() == f"{last['valid_logloss']:.6g}"
@@ -466,14 +466,14 @@ def test_categories_of_catboost_come_from_a_table(here, capsys):
     ("train flights.parquet --table t --target y", "'flights.parquet' is a Parquet file, which is one table"),
     ("train flights.duckdb::f --table t --target y", "two tables are named"),
     ("train flights.xlsx --target y", "it must end in .parquet"),
-    ("train delay.json --target y", "'delay.json' is no table that is known here"),
+    ("train delay.json --target y", "'delay.json' is not a table in a supported format"),
     ("train damaged.parquet --target y", "damaged.parquet can't be read: "),
     ("train empty.csv --target y", "empty.csv can't be read: empty CSV"),
     ("train flights.duckdb --target late --features carier", "did you mean 'carrier'?"),
     ("train flights.csv --target carrier", "target 'carrier' is NULL or NaN in 100 of 400 rows"),
     ("train flights.csv --target late --param max_dept=3", "unknown parameter 'max_dept'; did you mean 'max_depth'?"),
     ("train flights.csv --target late --param eta=0.3 --learning-rate 0.1",
-     "--learning-rate 0.1 and --eta 0.3 are one parameter, --learning-rate; give it once"),
+     "--learning-rate 0.1 and --eta 0.3 are the same parameter, --learning-rate; set only that"),
     ("train flights.csv --target late --valid dayy>3", "neither a column of the data nor a SQL predicate"),
     ("train flights.csv --target late --init-model nope.json", "nope.json: No such file or directory"),
 ])  # fmt: skip
@@ -487,11 +487,11 @@ def test_train_refuses_bad_input(here, capsys, line, says):
     ("sql nope.json", "nope.json: No such file or directory"),
     ("sql damaged.json", "damaged.json: not a frameboost model: the file is not JSON"),
     ("show wrong.json", "wrong.json: damaged model"),
-    ("show flights.csv", "flights.csv: not a model that can be read here: it is none of frameboost's own"),
+    ("show flights.csv", "flights.csv: not a model that can be read here: it is not a model of frameboost"),
     ("show .", "'.' is a folder"),
     ("show damaged.ubj", "damaged.ubj: "),
     ("show damaged.txt", "damaged.txt: damaged LightGBM model: feature_names is missing"),
-    ("sql delay.json --limit txt=5", "limits names 'txt', which is no limit; did you mean 'text'?"),
+    ("sql delay.json --limit txt=5", "limits names 'txt', which is not a limit; did you mean 'text'?"),
     ("sql delay.json --limit text=1e6", "must give 'text' a positive integer, or none for no limit, not 1000000.0"),
     ("sql delay.json -o no/such.sql", "no/such.sql: can't be written: No such file or directory"),
     ("sql delay.json -o .", ".: can't be written: Is a directory"),
@@ -524,7 +524,7 @@ def test_bad_models_and_data_are_refused(here, capsys, line, says):
     ("train flights.csv --target late -o m.json --max-dep=3", "unknown option --max-dep; did you mean --max-depth?"),
     ("train flights.csv --target late -o m.json --one-drop yes", "too many arguments: yes"),
     ("train flights.csv --target late -o m.json --param max_depth", "must be like max_depth=3"),
-    ("train flights.csv --target late -o m.json --max-depth 3 --param max_depth=3", "max_depth is given twice"),
+    ("train flights.csv --target late -o m.json --max-depth 3 --param max_depth=3", "max_depth is set twice"),
     ("score delay.json flights.csv", "required: -o"),
     ("show delay.json --tree 3", "unknown option --tree; did you mean --trees?"),
     ("show delay.json --trees three", "invalid int value: 'three'"),

@@ -175,14 +175,14 @@ def test_a_chart_is_the_one_of_python(here, capsys):
 @cases(("line", "says", "code"), [
     ("plot roc late.json -o c.html", "roc needs DATA", 2),
     ("plot roc late.json flights.csv -o c.html", "roc needs --target", 2),
-    ("plot importance late.json flights.csv -o c.html", "importance is of the model alone", 2),
+    ("plot importance late.json flights.csv -o c.html", "importance draws the model alone", 2),
     ("plot importance late.json --target y -o c.html", "importance takes no target; it takes 'kind', 'top'", 2),
     ("plot importance late.json --set topp=3 -o c.html", "importance takes no topp; did you mean 'top'?", 2),
     ("plot drift late.json flights.csv --time day -o c.html", "drift needs --baseline", 2),
     ("plot importance late.json -o c.pdf", "--out must end in .html, .svg, .png, .json, not 'c.pdf'", 2),
     ("plot rok late.json -o c.html", "invalid choice: 'rok'", 2),
     ("plot importance late.json --set top=0 -o c.html", "top must be an integer from 1 to 500, not 0", 1),
-    ("plot learning_curves flights.csv -o c.html", "flights.csv is no history of a fit", 1),
+    ("plot learning_curves flights.csv -o c.html", "flights.csv is not a history of a fit", 1),
     ("plot waterfall delay.json new.csv --row 400 -o c.html", "the data has no row 400; they are numbered from 0", 1),
 ])  # fmt: skip
 def test_charts_that_cannot_be_drawn(here, capsys, line, says, code):

@@ -144,7 +144,7 @@ def test_a_file_has_the_format_that_is_named(here, capsys):
     Path("rows.txt").write_bytes(written("tsv"))
     assert call("score delay.json rows.txt --format tsv -o - --keep id") == 0
     assert capsys.readouterr().out == scored().write_csv()
-    assert "'rows.txt' is no table that is known here" in refused(capsys, "score delay.json rows.txt -o -")
+    assert "'rows.txt' is not a table in a supported format" in refused(capsys, "score delay.json rows.txt -o -")
 
 
 def table(path, name):
@@ -226,4 +226,4 @@ def test_the_positive_class_and_the_history_of_a_fit(here, capsys):
     assert fb.load("m.json") == expected
     assert_frame_equal(pl.read_csv("h.csv"), expected.history, check_exact=True)
     assert "classes        'on time', 'late'; predicted is that of 'late'" in capsys.readouterr().out
-    assert "--positive lat is no label of target 'late'" in refused(capsys, f"{line} --positive lat")
+    assert "--positive lat is not a label of target 'late'" in refused(capsys, f"{line} --positive lat")

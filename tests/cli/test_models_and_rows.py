@@ -54,9 +54,9 @@ def test_a_condition_is_one_of_every_command_that_reads_rows(here, capsys):
 
 
 @cases(("where", "says"), [
-    ("dayy > 3", "--where 'dayy > 3' is no SQL condition over the columns of the data"),
-    ("day", "is no SQL condition"), ("sum(day) > 3", "is no SQL condition"), (" ", "where must be a condition"),
-    ("day > 3; DROP TABLE flights", "is no SQL condition"), ("false", "no rows"),
+    ("dayy > 3", "--where 'dayy > 3' is not a SQL condition over the columns of the data"),
+    ("day", "is not a SQL condition"), ("sum(day) > 3", "is not a SQL condition"), (" ", "where must be a condition"),
+    ("day > 3; DROP TABLE flights", "is not a SQL condition"), ("false", "no rows"),
 ])  # fmt: skip
 def test_what_is_no_condition_is_refused(here, capsys, where, says):
     for data in DATA:

@@ -572,7 +572,7 @@ def test_several_outputs_without_lateral_aliases_or_lists(monkeypatch, changes):
     else:
         assert model.sql("margin", "small").startswith("[")
     for output, what in refused:
-        with pytest.raises(ParameterError, match=f"^the output is {what}, which is no single expression in small"):
+        with pytest.raises(ParameterError, match=f"^the output is {what}, which is not a single expression in small"):
             model.sql(output, "small")
 
 
@@ -694,8 +694,8 @@ def test_mistakes_in_columns_are_refused():
     features = [Feature(name, FeatureType("float64")) for name in ("x0", "x1")]
     model = made(features, [grown((0, 1.0, "left", 0.5, (1, 2.0, "left", 0.5, -0.5)))])
     for columns, message in [
-        (["x0"], r"columns must be a dict of the columns' names by feature, or a function of a name, not \['x0'\]"),
-        ({"z": "x0"}, "columns names 'z', which is no feature of the model"),
+        (["x0"], r"columns must be a dict of feature to column name, or a function of a feature's name, not \['x0'\]"),
+        ({"z": "x0"}, "columns names 'z', which is not a feature of the model"),
         ({"x0": 3}, "columns must give feature 'x0' the name of a column, not 3"),
         ({"x0": "X1"}, "features 'X1' and 'x1' differ only in case, which duckdb can't tell apart"),
     ]:

@@ -98,7 +98,7 @@ def test_the_form_that_is_asked_for_may_not_fit_either(form):
     how = {"keep": ["id"], "form": form}
     with pytest.raises(fb.ParameterError, match=rf"one view of form '{form}': .* at most 2,000; make a table of it "):
         over(20, 4).database("postgres", limits={"view": 2_000}).create_view_sql("v", "t", **how)
-    with pytest.raises(fb.ParameterError, match=r"at most 2,000; leave form at 'auto', or take create_view_sql\("):
+    with pytest.raises(fb.ParameterError, match=r"at most 2,000; leave form at 'auto', or use create_view_sql\("):
         over(20, 4).database("postgres", limits={"text": 2_000}).create_view_sql("v", "t", **how)
 
 
@@ -240,7 +240,7 @@ def test_a_form_that_does_not_fit_names_one_that_may(form):
         ("query", ["t"], keep), ("create_view_sql", ["v", "t"], keep), ("create_table_sql", ["w", "t"], keep),
         ("evaluate_query", ["t", "y"], {}), ("self_test_query", ["t"], {}),
     ):  # fmt: skip
-        with pytest.raises(TooLargeError, match=rf"take {method}\(\.\.\., form='table', trees='trees'\)"):
+        with pytest.raises(TooLargeError, match=rf"use {method}\(\.\.\., form='table', trees='trees'\)"):
             getattr(database, method)(*arguments, form=form, **how)
 
 
@@ -249,8 +249,8 @@ def test_a_form_that_does_not_fit_names_one_that_may(form):
     [
         (3, "limits must be a dict of numbers by limit, such as {'text': 2000000}, not 3"),
         (["text"], "limits must be a dict of numbers by limit, such as {'text': 2000000}, not ['text']"),
-        ({"txt": 5}, "limits names 'txt', which is no limit; did you mean 'text'?"),
-        ({7: 5}, "limits names 7, which is no limit; they are 'text', 'view', 'depth', 'case_depth', 'stack', "
+        ({"txt": 5}, "limits names 'txt', which is not a limit; did you mean 'text'?"),
+        ({7: 5}, "limits names 7, which is not a limit; they are 'text', 'view', 'depth', 'case_depth', 'stack', "
                  "'stages', 'views', 'columns', 'elements', 'terms'"),
         ({"text": 0}, "limits must give 'text' a positive integer, or None for no limit, not 0"),
         ({"text": -1}, "limits must give 'text' a positive integer, or None for no limit, not -1"),
@@ -284,7 +284,7 @@ def test_every_limit_can_be_given(limits, message):
     model.query("t", **how, limits=dict.fromkeys(limits, None))
     with pytest.raises(fb.ParameterError, match=rf"^the model does not fit into one query of form 'case': {message}; "):
         model.query("t", **how, limits=limits)
-    with pytest.raises(fb.ParameterError, match=rf"into one expression: {message}; take model.query, which"):
+    with pytest.raises(fb.ParameterError, match=rf"into one expression: {message}; use model.query, which"):
         model.sql(limits=limits)
 
 

@@ -133,7 +133,7 @@ def test_values_are_those_of_the_column(kind, value, sql):
 
 
 @cases(("where", "message"), [
-    ({"y": 3}, "where names 'y', which is no feature of the model"),
+    ({"y": 3}, "where names 'y', which is not a feature of the model"),
     ({}, "where must be a condition as SQL, values by feature, or None, not {}"),
     ({"x": "three"}, "where['x'] holds 'three'; it must be a value of type int64, a pair (low, high)"),
     ({"x": (1, 2, 3)}, "where['x'] holds (1, 2, 3)"),

@@ -241,11 +241,11 @@ def chain(levels: int):
                                 "or None, not 0"),
         ({"top": 1, "sign": True}, "sign must be 1, for reasons that raise the margin only, -1, for those that lower "
                                    "it, or None, not True"),
-        ({"top": 1, "texts": {"X0": "a"}}, "texts names 'X0', which is no feature of the model; did you mean 'x0'?"),
+        ({"top": 1, "texts": {"X0": "a"}}, "texts names 'X0', which is not a feature of the model; did you mean 'x0'?"),
         ({"top": 1, "texts": {"x0": None}}, "texts must give feature 'x0' a string, not None"),
         ({"top": 1, "texts": ["a"]}, "texts must be a dict of texts by feature, not ['a']"),
-        ({"top": 1, "where": {"y": 1}}, "where names 'y', which is no feature of the model; write other conditions as "
-                                        "SQL, where=\"...\""),
+        ({"top": 1, "where": {"y": 1}}, "where names 'y', which is not a feature of the model; write other conditions "
+                                        "as SQL, where=\"...\""),
         ({"where": ""}, "where must be a condition as SQL, or None for all rows, not ''"),
     ],
 )  # fmt: skip
@@ -265,9 +265,9 @@ def test_invalid_options_are_refused(options, said):
 def test_reasons_are_of_one_output_and_not_of_pairs():
     model, columns = several(4)
     frame = frame_of(model, columns)
-    with pytest.raises(fb.ParameterError, match="top does not go with interactions"):
+    with pytest.raises(fb.ParameterError, match="top can't be combined with interactions"):
         model.explain(frame, top=1, interactions=True)
-    with pytest.raises(fb.ParameterError, match="top does not go with form='shap'"):
+    with pytest.raises(fb.ParameterError, match="top can't be combined with form='shap'"):
         model.explain(frame, top=1, form="shap")
     one_text = model.explain(frame, top=2, texts=dict.fromkeys(model.features, "all"))
     assert one_text.drop("contribution_1").rows() == [("all", None, None)] * len(frame)

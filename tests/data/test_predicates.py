@@ -71,7 +71,7 @@ def refused(data, valid):
 ])  # fmt: skip
 def test_nondeterministic_predicates_are_refused(con, predicate):
     for data in (FRAME, con.table("t")):
-        assert "which may say something else each time that the rows are read" in refused(data, predicate)
+        assert "whose result may change each time that the rows are read" in refused(data, predicate)
 
 
 def test_parts_of_times_are_repeatable():
@@ -80,8 +80,8 @@ def test_parts_of_times_are_repeatable():
 
 def test_predicates_are_checked_inside_macros(con):
     assert counted(con.table("t"), "below(k, 20)") == (180, 20)
-    assert "calls 'shaky', which may" in refused(con.table("t"), "shaky(k)")
-    assert "calls 'shakier', which may" in refused(con.table("t"), "shakier(k)")
+    assert "calls 'shaky', whose result may" in refused(con.table("t"), "shaky(k)")
+    assert "calls 'shakier', whose result may" in refused(con.table("t"), "shakier(k)")
 
 
 @pytest.mark.slow
@@ -98,7 +98,7 @@ def test_a_text_that_is_no_value_of_the_column_is_refused(con):
 def test_quoted_names_and_strings_are_not_taken_for_calls():
     check_repeatable("\"random\" < 5 AND text = 'random()' -- random()", "it")
     check_repeatable("random IN (1, 2) AND (random) < 5", "it")
-    with pytest.raises(fb.ParameterError, match=r"^it calls 'random', which"):
+    with pytest.raises(fb.ParameterError, match=r"^it calls 'random', whose"):
         check_repeatable('"random"() < 5', "it")
 
 

@@ -52,7 +52,7 @@ def test_values_are_what_a_frame_would_have(model):
 
 _REFUSED = {
     "a column missing": ({"x": 1.0}, "the data lacks 5 features of the model: 'n', 'kind', 'day', 'late', 'cost'"),
-    "columns": ({"x": [1.0, 2.0]}, "column 'x' of a row is [1.0, 2.0], which is no single value; a dict is one"),
+    "columns": ({"x": [1.0, 2.0]}, "column 'x' of a row is [1.0, 2.0], which is not a single value; a dict is one"),
     "unequal rows": ([{"x": 1.0, "n": 3}, {"x": 2.0}], "rows 0 and 1 have different columns: only one has 'n'; "),
     "two types": ([{"x": 1.0}, {"x": "a"}], "column 'x' has values of types 'float', 'str'; give them one type"),
     "a type": (FRAME.to_dicts()[0] | {"x": "1"}, "feature 'x' has type String, but the model was trained on float64"),

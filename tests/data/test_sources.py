@@ -269,7 +269,7 @@ MUST_BE = "it must be a polars DataFrame or LazyFrame, a DuckDB relation .*, or 
     (type("DataFrame", (), {"__module__": "pyspark.sql.classic.dataframe"})(),
      "PySpark DataFrame, whose rows are in a cluster; give"),
     (type("DMatrix", (), {"__module__": "xgboost.core"})(),
-     "DMatrix, which gives no rows back; give the frame that it was"),
+     "DMatrix, which can't be read back; pass the frame that it was"),
 ])  # fmt: skip
 def test_what_is_no_table_is_refused_as_data(data, message):
     with pytest.raises(fb.DataError, match=f"^data is a {message}"):

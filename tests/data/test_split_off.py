@@ -150,21 +150,21 @@ def test_rows_without_a_certain_order_are_not_drawn():
     }
     for step, rows in without.items():
         for use, options in ((fb.fit, {"valid": 0.5}), (fb.cv, {"folds": 2})):
-            with pytest.raises(fb.DataError, match=rf"have no certain order \(its plan has '[A-Z_]*{step}'\)"):
+            with pytest.raises(fb.DataError, match=rf"have no fixed order \(its plan has '[A-Z_]*{step}'\)"):
                 use(rows, "y", **options)
     assert fb.fit(without["GROUP_BY"], "y", valid="last 20%", time="x", **SHAPE).n_rounds == 2
     sample = con.sql("FROM t USING SAMPLE 50 PERCENT (bernoulli)")
     assert fb.fit(sample, "y", valid=0.5, **SHAPE).n_rounds == 2  # no two fits have its rows
     con.execute("SET preserve_insertion_order = false")
-    with pytest.raises(fb.DataError, match=r"^rows have no certain position while preserve_insertion_order is off; "):
+    with pytest.raises(fb.DataError, match=r"^rows have no fixed position while preserve_insertion_order is off; "):
         fb.fit(con.table("t"), "y", valid=0.5)
     assert con.sql("SELECT COUNT(*) FROM duckdb_views() WHERE NOT internal").fetchall() == [(0,)]
 
 
 _REFUSED = {
-    "too large": ({"valid": 3}, "valid=3 is no share of the rows: it must lie between 0 and 1, as 0.2 does"),
-    "zero": ({"valid": 0.0}, "valid=0.0 is no share of the rows: it must lie between 0 and 1, as 0.2 does"),
-    "no number": ({"valid": float("nan")}, "valid=nan is no share of the rows: it must lie between 0 and 1"),
+    "too large": ({"valid": 3}, "valid=3 is not a share of the rows; it must be between 0 and 1, such as 0.2"),
+    "zero": ({"valid": 0.0}, "valid=0.0 is not a share of the rows; it must be between 0 and 1, such as 0.2"),
+    "no number": ({"valid": float("nan")}, "valid=nan is not a share of the rows; it must be between 0 and 1"),
     "true": ({"valid": True}, "valid is 'bool', and must be data; to hold out rows of the data to train on, add a"),
     "no time": ({"valid": "last 20%"}, "valid='last 20%' needs time, the column that tells which rows are last"),
     "time alone": ({"time": "day"}, "time is for valid='last 20%' or 'last 4 weeks', not for valid=None"),
@@ -173,10 +173,10 @@ _REFUSED = {
     "too few": ({"valid": "last 1%", "time": "day"}, "the last value of time column 'day' is in more rows than that"),
     "unknown": ({"valid": "last 20%", "time": "dy"}, "time column 'dy' is not in the data; did you mean 'day'?"),
     "text": ({"valid": "last 20%", "time": "query"}, "time column 'query' has type"),
-    "hours of dates": ({"valid": "last 5 hours", "time": "day"}, "valid='last 5 hours' does not go with time"),
-    "days of numbers": ({"valid": "last 5 days", "time": "x"}, "valid='last 5 days' does not go with time column 'x'"),
-    "part of a month": ({"valid": "last 1.5 months", "time": "day"}, "valid='last 1.5 months' does not go with time"),
-    "months of numbers": ({"valid": "last 2 months", "time": "x"}, "valid='last 2 months' does not go with time"),
+    "hours of dates": ({"valid": "last 5 hours", "time": "day"}, "valid='last 5 hours' can't be combined with time"),
+    "days of numbers": ({"valid": "last 5 days", "time": "x"}, "valid='last 5 days' can't be combined with time"),
+    "part of a month": ({"valid": "last 1.5 months", "time": "day"}, "valid='last 1.5 months' can't be combined"),
+    "months of numbers": ({"valid": "last 2 months", "time": "x"}, "valid='last 2 months' can't be combined with time"),
     "no unit": ({"valid": "last 3 moons", "time": "day"}, "time is for valid='last 20%' or 'last 4 weeks', not for"),
     "missing": ({"valid": "last 20%", "time": "gaps"}, "time column 'gaps' is NULL or NaN in 3 rows; "),
     "nan": ({"valid": "last 20%", "time": "nan"}, "time column 'nan' is NULL or NaN in 4 rows; "),
@@ -204,6 +204,6 @@ def test_rows_on_a_cluster_are_told_by_a_condition():
     dask = pytest.importorskip("dask.dataframe")
     frame = dask.from_pandas(FRAME.select("x", "y").to_pandas(), npartitions=2)
     for options in ({"valid": 0.2}, {"valid": "last 20%", "time": "x"}):
-        with pytest.raises(fb.ParameterError, match="condition that each row answers for itself, such as valid=") as no:
+        with pytest.raises(fb.ParameterError, match="condition on each row alone, such as valid=") as no:
             fb.fit(frame, "y", **options)
         assert ("valid='id % 5 = 0'" in str(no.value)) == (options["valid"] == 0.2)

@@ -38,7 +38,7 @@ def test_a_token_among_numbers_is_named_with_the_option_that_makes_it_null(token
         model = fb.fit(path, "y", n_estimators=1)
     (message,) = [str(each.message) for each in seen]
     assert str(model.ensemble.features[0].type) == "string"
-    said = f"column 'x' of '{path}' is read as strings, of which each is a category: all but {token!r}"
+    said = f"column 'x' of '{path}' is read as strings, so each value is a category: all but {token!r}"
     assert message.startswith(said)
     assert message.endswith(f"pl.scan_csv(path, null_values={[token]})")
     numbers = fb.fit(pl.scan_csv(path, null_values=[token]), "y", n_estimators=1)
@@ -82,7 +82,7 @@ SAID = [
     ("t.tsv", b'x\ty\n1\t2\n"a\nb"\t2\n3\n', "line 5 has 1 field, and the header has 2"),  # a value of two lines
     ("t.ndjson", b'{"x":1,"y":1}\n{"x":"b","y":2}\n', "has strings, such as 'b', and others, such as 1; write"),
     ("t.ndjson", b'{"x":"true","y":1}\n{"x":true,"y":2}\n', "has strings, such as 'true', and others, such as True"),
-    ("t.ndjson", b'{"x":0.5,"y":1}\n{"x":"NA","y":2}\n', "that a value is missing, write null in its place"),
+    ("t.ndjson", b'{"x":0.5,"y":1}\n{"x":"NA","y":2}\n', "that stands for a missing value, write null in its place"),
 ]  # fmt: skip
 
 
@@ -121,7 +121,7 @@ def test_a_file_that_is_named_twice_is_read_twice(tmp_path, monkeypatch):
     path = written(tmp_path, csv(ROWS), "a.csv")
     monkeypatch.chdir(tmp_path)
     for data in ([path, "a.csv"], [path, "*.csv"], (path, path)):
-        with pytest.warns(fb.FrameboostWarning, match=r"a\.csv' is 2 times among the files of the data, so each of"):
+        with pytest.warns(fb.FrameboostWarning, match=r"a\.csv' is 2 times among the files of the data, so its rows"):
             source = open_source(data)
         assert source.frame.collect()["x"].to_list() == [*range(100), *range(100)]
 
@@ -141,8 +141,8 @@ REFUSED = [
     ("t.csv", b'x,y\n"a\nb",2\n3,4,5\n', "line 4 has 3 fields, and the header has 2"),
     ("t.csv.gz", gzip.compress(csv(ROWS))[:-20], "unexpected end of file"),
     ("t.csv", b"", "empty CSV"),
-    ("t.ndjson", b'{"x": 1, "y": 2}\n{"x": 1, "y"\n', "line 2 is no JSON object"),
-    ("t.ndjson", b'[{"x": 1, "y": 2}]', "line 1 is no JSON object"),
+    ("t.ndjson", b'{"x": 1, "y": 2}\n{"x": 1, "y"\n', "line 2 is not a JSON object"),
+    ("t.ndjson", b'[{"x": 1, "y": 2}]', "line 1 is not a JSON object"),
     ("t.ndjson", b'{"x":1,"y":2}\n{"x":true,"y":3}\n', "column 'x' is true or false in line 2 and a number in line 1"),
     ("t.parquet", b"PAR1", "parquet"),
     ("t.arrow", b"ARROW1" * 9, ""),

@@ -217,7 +217,7 @@ def test_a_query_that_leaves_its_test_no_room_becomes_a_chain(tmp_path):
     assert names == {"one"}
     names = {path.stem for path in database.to_dbt(tmp_path / "two", "one", "trips", keep=["n"])}
     assert {"one_part_1", "one_part_1_self_test", "one_self_test"} <= names
-    with pytest.raises(fb.ParameterError, match=r"leaves no room for a row of a self-test: .*; take self_test=0$"):
+    with pytest.raises(fb.ParameterError, match=r"leaves no room for a row of a self-test: .*; use self_test=0$"):
         database.to_dbt(tmp_path / "case", "one", "trips", keep=["n"], form="case")
     assert not (tmp_path / "case").exists()
 

@@ -101,13 +101,16 @@ def test_wrong_arguments_are_refused_when_the_database_model_is_made():
     twins = fb.fit(FRAME.with_columns(X="x"), "y", features=["x", "X"], n_estimators=1)
     for call, said in (
         (lambda: fitted().database("excel"), "dialect must be one of 'duckdb', 'postgres', "),
-        (lambda: fitted().database(columns={"z": "x"}), "columns names 'z', which is no feature of the model"),
+        (lambda: fitted().database(columns={"z": "x"}), "columns names 'z', which is not a feature of the model"),
         (
             lambda: fitted().database(columns=3),
-            "columns must be a dict of the columns' names by feature, or a function of a name, not 3",
+            "columns must be a dict of feature to column name, or a function of a feature's name, not 3",
         ),
         (lambda: fitted().database(base_margin=["a", "b"]), "base_margin must name a column for each of 1 margins"),
-        (lambda: fitted().database(limits={"txt": 1}), "limits names 'txt', which is no limit; did you mean 'text'?"),
+        (
+            lambda: fitted().database(limits={"txt": 1}),
+            "limits names 'txt', which is not a limit; did you mean 'text'?",
+        ),
         (twins.database, "features 'x' and 'X' differ only in case, which duckdb can't tell apart"),
         (lambda: twins.register(duckdb.connect(), "score"), "features 'x' and 'X' differ only in case, which duckdb"),
     ):

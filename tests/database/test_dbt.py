@@ -235,7 +235,7 @@ def test_an_adapter_that_appends_is_told_to_merge(tmp_path):
         ({"materialized": "incremental", "where": 5}, "where must be"),
         ({"unique_key": "id"}, "unique_key and where are of materialized='incremental'"),
         ({"materialized": "table", "where": "x > 1"}, "unique_key and where are of materialized='incremental'"),
-        ({"materialized": "snapshot"}, "materialized='snapshot' is not for a dbt model; take 'view'"),
+        ({"materialized": "snapshot"}, "materialized='snapshot' is not for a dbt model; use 'view'"),
         ({"materialized": "seed"}, "materialized='seed' is not for a dbt model"),
     ],
 )
@@ -488,7 +488,7 @@ TAKEN = {
     "transform/schema.yml": (
         "models:\n- {name: other}\n- name: scored", "schema.yml' describes 'scored' already, and dbt takes one desc",
     ),
-    "transform/scored.yml": ("models: scored", "has models that is no list of entries"),
+    "transform/scored.yml": ("models: scored", "has models that is not a list of entries"),
     "transform/other.yml": ("models: [name: scored", "other.yml can't be read as YAML: while parsing"),
     "dbt_project.yml": ("- name: shop", "dbt_project.yml has no entries by key"),
 }  # fmt: skip
@@ -507,7 +507,7 @@ def test_what_others_wrote_is_not_replaced(name, tmp_path):
 @cases("paths", ["model-paths: 5", "model-paths: []", "test-paths: [5]", "macro-paths: [\"{{ env_var('X') }}\"]"])
 def test_folders_that_can_not_be_known(paths, tmp_path):
     write(tmp_path, {"dbt_project.yml": f"name: shop\n{paths}\n"})
-    with pytest.raises(fb.ParameterError, match=r"dbt_project.yml has \w+-paths that is no list of folders"):
+    with pytest.raises(fb.ParameterError, match=r"dbt_project.yml has \w+-paths that is not a list of folders"):
         small()[0].database().to_dbt(tmp_path, "scored", "orders")
 
 

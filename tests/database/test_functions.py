@@ -81,9 +81,9 @@ def test_macros_in_other_schemas_stay(con, place, form):
 
 
 WHAT = {"macro": "the model's macro", "udf": "the udf", "stored": "the model's macro"}
-REPLACES = "which {} would replace; take replace=True if it may, or give another name"
-HIDES = "which {} would hide; take replace=True if it may, or give another name"
-HIDDEN = "which would hide {}; take replace=True to drop it, or give another name"
+REPLACES = "which {} would replace; use replace=True if it may, or give another name"
+HIDES = "which {} would hide; use replace=True if it may, or give another name"
+HIDDEN = "which would hide {}; use replace=True to drop it, or give another name"
 
 
 @pytest.mark.parametrize("place, form, consequence", [
@@ -172,7 +172,7 @@ def test_functions_of_duckdbs_own(con, name):
         sentence = f"DuckDB has a function {name.lower()!r}, {HIDES.format(WHAT[form])}"
         refused(con, sentence, name, **FORMS[form])
     for replace in (False, True):
-        sentence = f"DuckDB has a function {name!r} of its own, and no udf replaces it; give another name"
+        sentence = f"DuckDB has a function {name!r} built in, which no udf can replace; choose another name"
         refused(con, sentence, name, form="udf", replace=replace)
     fitted().register(con, name, replace=True)
     assert value(con, f'"{name}"(4)') == 8.0
@@ -273,7 +273,7 @@ def test_a_udf_that_was_rolled_back(con):
     con.execute("CREATE TEMP MACRO f(x) AS x + 1000")
     sentence = (
         "a udf 'f' was made in a transaction that was rolled back, and DuckDB keeps its name taken; give another name, "
-        "or take another connection"
+        "or use another connection"
     )
     refused(con, sentence, form="udf", replace=True)
     assert value(con) == 1004
@@ -322,7 +322,7 @@ def test_names_of_schemas(con):
     for how in (FORMS["macro"], FORMS["udf"]):
         sentence = (
             "name='s.f' names a schema, and a temporary function is in none; put a name with a dot into double quotes, "
-            "or take temporary=False"
+            "or use temporary=False"
         )
         refused(con, sentence, "s.f", **how)
     for name in ("nosuch.f", "memory.nosuch.f", "a.b.c.f"):
@@ -354,7 +354,7 @@ def test_the_module_stands_for_its_connection():
 def test_a_database_that_may_only_be_read(tmp_path):
     duckdb.connect(tmp_path / "d.db").close()
     with duckdb.connect(tmp_path / "d.db", read_only=True) as con:
-        sentence = "nothing can be stored in database 'd', which is read-only; take temporary=True, or another database"
+        sentence = "nothing can be stored in database 'd', which is read-only; use temporary=True, or another database"
         refused(con, sentence, temporary=False)
         fitted().register(con, "f")
         assert value(con) == 8.0

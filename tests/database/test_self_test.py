@@ -377,7 +377,7 @@ def test_the_command_proves_a_model_in_a_file(tmp_path, capsys):
         assert main([*base, "texts"]) == 1
         wrong = capsys.readouterr()
         assert wrong.err.startswith("frameboost: ")
-    assert "rows scored otherwise than expected" in wrong.err
+    assert "rows scored differently than expected" in wrong.err
     assert "prediction" in wrong.out
     assert main(["prove", str(path), "--dialect", "postgres", "--table", "s.trips", "-o", str(tmp_path / "q.sql")]) == 0
     assert (tmp_path / "q.sql").read_text() == model.database("postgres").self_test_query("s.trips") + "\n"

@@ -154,13 +154,13 @@ SCORES = bins(feature=["prediction"])
     ({"metadata": {"tags": {"a": 1}}}, '"tags" must be an object'), ({"baseline": 1}, '"baseline" must be an object'),
     ({"baseline": {"rows": 1, "features": bins()}}, '"scores" must be an object of lists'),
     ({"baseline": {"rows": -1, "features": bins(), "scores": SCORES}}, '"rows" must be'),
-    ({"baseline": {"rows": 1, "features": bins(feature=["z"]), "scores": SCORES}}, "'z', which is none of the model's"),
-    ({"baseline": {"rows": 1, "features": bins(lower=["a"]), "scores": SCORES}}, "no value of feature 'x'"),
+    ({"baseline": {"rows": 1, "features": bins(feature=["z"]), "scores": SCORES}}, "'z', which is not one of the"),
+    ({"baseline": {"rows": 1, "features": bins(lower=["a"]), "scores": SCORES}}, "not a value of feature 'x'"),
     ({"baseline": {"rows": 1, "features": bins(bin=[]), "scores": SCORES}}, "columns of the same length"),
     ({"baseline": {"rows": 1, "features": bins(share=["1"]), "scores": SCORES}}, '"share" must be a list of values'),
     ({"baseline": {"rows": 1, "features": bins(bin=[2**40]), "scores": SCORES}}, '"bin" must be a list of values'),
     ({"baseline": {"rows": 1, "features": bins(share=[2.0]), "scores": SCORES}}, "without a share"),
-    ({"baseline": {"rows": 1, "features": bins(), "scores": bins()}}, "'x', which is none of the model's"),
+    ({"baseline": {"rows": 1, "features": bins(), "scores": bins()}}, "'x', which is not one of the"),
 ])  # fmt: skip
 def test_files_are_checked(tmp_path, line, message):
     text = fb.fit(ROWS, "y", features=["x"], n_estimators=1).to_json()

@@ -186,7 +186,7 @@ def test_features_without_names_are_bounded():
     learner["feature_names"], learner["feature_types"] = [], []
     learner["gradient_booster"]["model"].pop("cats", None)
     learner["learner_model_param"]["num_feature"] = "2000000"
-    with pytest.raises(fb.ParameterError, match="2,000,000 features without names, and at most 100,000 can be had"):
+    with pytest.raises(fb.ParameterError, match="2,000,000 features without names, and at most 100,000 are supp"):
         fb.from_xgboost(json.dumps(document).encode())
     learner["learner_model_param"]["num_feature"] = "1000"
     assert len(fb.from_xgboost(json.dumps(document).encode()).features) == 1000

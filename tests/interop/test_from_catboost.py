@@ -207,9 +207,11 @@ def test_what_is_not_supported():
     theirs = train("RMSE", frame, y, cat_features=["town", "code", "same"])
     with pytest.raises(fb.ParameterError, match=r"column 'town' only by their hashes; give them as categories={'town'"):
         from_catboost(theirs)
-    with pytest.raises(fb.ParameterError, match=r"asks column 'code' for \d categories that are not among the 2 given"):
+    with pytest.raises(
+        fb.ParameterError, match=r"splits column 'code' on \d categories that are not among the 2 passed"
+    ):
         from_catboost(theirs, categories={"town": TOWNS, "code": [70, 1]})
-    with pytest.raises(fb.ParameterError, match="given for 'x', which the model has not as a categorical"):
+    with pytest.raises(fb.ParameterError, match="names 'x', which is not a categorical"):
         from_catboost(theirs, categories={"town": TOWNS, "code": [70, -3, 11, 900, 5], "x": ["a"]})
     with pytest.raises(fb.ParameterError, match="one_hot_max_size"):
         two = frame[["x", "town"]]
@@ -231,16 +233,16 @@ SOUND = {
     "scale_and_bias": [1, [0.5]],
 }  # fmt: skip
 DAMAGE = [
-    ('"leaf_values": [1, 2, 3, 4]', '"leaf_values": [1, 2, 3]', "3 leaf values, which do not go with 2 splits"),
+    ('"leaf_values": [1, 2, 3, 4]', '"leaf_values": [1, 2, 3]', "3 leaf values, which do not match 2 splits"),
     ('"leaf_values": [1, 2, 3, 4]', '"leaf_values": [1, 2, 3, 1e999]', "finite"),
     ('"leaf_values": [1, 2, 3, 4]', '"leaf_values": 4', "must be a list"),
     ('"leaf_weights": [1, 1, 2, 0]', '"leaf_weights": [1, 1]', "2 leaf weights, not 4"),
     ('"leaf_weights": [1, 1, 2, 0]', '"leaf_weights": [1e308, 1e308, 1e308, 1e308]', "not finite"),
     ('"border": 0.5', '"border": NaN', "border"),
     ('"border": 0.5', '"border": 1e400', "border"),
-    ('"float_feature_index": 0', '"float_feature_index": 3', "feature that there is"),
+    ('"float_feature_index": 0', '"float_feature_index": 3', "a border and a known feature"),
     ('"float_feature_index": 0', '"float_feature_index": "0"', "whole number"),
-    ('"cat_feature_index": 0', '"cat_feature_index": 8', "there is not"),
+    ('"cat_feature_index": 0', '"cat_feature_index": 8', "on an unknown feature"),
     ('"split_type": "FloatFeature"', '"split_type": "OnlineCtr"', "one_hot_max_size"),
     ('"split_type": "FloatFeature"', '"split_type": "Text"', 'kind "Text"'),
     ('"AsFalse"', '"AsYouLike"', "AsIs, AsFalse or AsTrue"),
@@ -251,7 +253,7 @@ DAMAGE = [
     ('"scale_and_bias": [1, [0.5]]', '"scale_and_bias": [1, [0.5, 0.5]]', "a number and 1 more"),
     ('"scale_and_bias": [1, [0.5]]', '"scale_and_bias": [1e308, [0.5]]', "finite"),
     ('"oblivious_trees"', '"oblivious_forest"', "has no trees"),
-    ('"type": "RMSE"', '"type": "MultiClass"', "'MultiClass' does not go with 1 outputs"),
+    ('"type": "RMSE"', '"type": "MultiClass"', "'MultiClass' does not match 1 outputs"),
     ('"type": "RMSE"', '"type": "Robert\'); DROP"', "loss_function is"),
     ('"type": "RMSE", "params": {}', '"type": "Quantile", "params": {"alpha": "7"}', "'Quantile' has parameters"),
     ('"params": {"loss', '"params": "{", "other": {"loss', "params are not JSON"),

@@ -331,7 +331,7 @@ def test_what_is_not_supported():
         (GradientBoostingRegressor(init=LinearRegression(), n_estimators=2), y, "starts from another model"),
         (GradientBoostingClassifier(init=drawn, n_estimators=2), y > 0, "starts from another model"),
         (RandomForestClassifier(n_estimators=2), np.c_[y > 0, y > 1], "predicts 2 columns of classes"),
-        (RandomForestClassifier(n_estimators=2), np.zeros(len(X)), "knows but one class"),
+        (RandomForestClassifier(n_estimators=2), np.zeros(len(X)), "was fitted on one class"),
     ]:
         with pytest.raises(fb.ParameterError, match=says):
             from_sklearn(estimator.fit(X, label))

@@ -120,7 +120,7 @@ def test_what_is_not_fitted_is_refused(model):
     ("x.json", "it is XGBoost's, which from_xgboost reads"), ("x.ubj", "it is XGBoost's, which from_xgboost reads"),
     ("l.txt", "it is LightGBM's, which from_lightgbm reads"), ("c.json", "it is CatBoost's, which from_catboost reads"),
     ("f.json", "it is frameboost's, which load reads"), ("p.pkl", "it is a pickle, which is not opened"),
-    ("c.cbm", "it is in CatBoost's own binary format; save it with model.save_model(path, format='json')"),
+    ("c.cbm", "it is in CatBoost's binary format; save it with model.save_model(path, format='json')"),
     ("x.gz", "it is compressed by gzip; unpack it first"), ("x.utf16", "it is UTF-16; save it as UTF-8"),
     ("c.utf8", "it starts with a byte order mark; save it as UTF-8 without one"),
 ])  # fmt: skip
@@ -148,7 +148,7 @@ OTHERS = {
     "bzip2": bz2.compress(b"a"), "xz": lzma.compress(b"a"), "zip archive": b"PK\x03\x04",
     "HDF5": b"\x89HDF\r\n\x1a\n" + bytes(20), "database of DuckDB": bytes(8) + b"DUCK" + bytes(20),
     "database of SQLite": b"SQLite format 3\0", "a table in a file": b"PAR1\x15", "it is a table": b"ARROW1\0\0",
-    "numpy": b"\x93NUMPY\x01", "PMML": b'<?xml version="1.0"?><PMML version="4.4"/>',
+    "NumPy": b"\x93NUMPY\x01", "PMML": b'<?xml version="1.0"?><PMML version="4.4"/>',
     "ONNX": b"\x08\x08\x12\x08skl2onnx", "it is ONNX": b"\x08\x0a:\xc1\x05",
     "JSON of LightGBM": b'{"name": "tree", "version": "v4"}', "it is empty": b"",
 }  # fmt: skip

@@ -94,7 +94,7 @@ def test_a_star_of_relations_is_a_relation():
     ("right", "how", "error", "message"),
     [
         (PLANES, {}, fb.ParameterError, "needs the columns of its key"),
-        (PLANES, {"on": "plane", "left_on": "plane"}, fb.ParameterError, "give it, or left_on and right_on"),
+        (PLANES, {"on": "plane", "left_on": "plane"}, fb.ParameterError, "pass on, the columns of the key in both"),
         (PLANES, {"left_on": ["plane", "delay"], "right_on": "plane"}, fb.ParameterError, "2 columns and right_on 1"),
         (PLANES, {"on": []}, fb.ParameterError, "on is an empty list; name at least one column"),
         (PLANES, {"on": ["plane", "plane"]}, fb.ParameterError, "names a column twice"),

@@ -223,7 +223,7 @@ def test_a_threshold_lies_between_two_probabilities_in_few_digits(scores, labels
     ({"target": "one", "objective": "binary:hinge", "threshold": 0.3}, "not for 'binary:hinge'"),
     ({"target": "x1", "features": ["x0"], "class_weight": "balanced"}, "class_weight is for one target of classes"),
     ({"target": ["late", "held"], "class_weight": "balanced"}, "not for 'binary:logistic' of 2 targets"),
-    ({"class_weight": {"maybe": 2.0}}, "class_weight names 'maybe', which is no label; they are"),
+    ({"class_weight": {"maybe": 2.0}}, "class_weight names 'maybe', which is not a label; they are"),
     ({"class_weight": {"y'es": 0.0, 'n"o': 0.0}}, "class_weight is 0 for every label"),
     ({"class_weight": {"y'es": -1.0}}, "class_weight must be a dict of label to a factor of 0 or more"),
     ({"class_weight": "even"}, "class_weight must be a dict of label to a factor of 0 or more, 'balanced' or None"),
@@ -252,7 +252,7 @@ def test_a_rule_needs_rows(tmp_path):
         model.with_threshold("f1")
     with duckdb.connect() as con:
         con.execute("CREATE TABLE rows AS SELECT * FROM ROWS")
-        with pytest.raises(fb.ParameterError, match="checkpoint does not go with threshold='f1' where rows are"):
+        with pytest.raises(fb.ParameterError, match="checkpoint can't be combined with threshold='f1' where rows are"):
             fb.fit(fb.table(con, "rows", dialect="duckdb"), "yes", threshold="f1", checkpoint=tmp_path / "c", **OPTIONS)
 
 

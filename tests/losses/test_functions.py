@@ -326,7 +326,7 @@ def test_arrays_are_the_functions_to_write_to():
 
 @cases(("options", "message"), [
     ({"objective": fb.Objective(squared), "target": "name"}, "give it a link, 'logit' or 'softmax'"),
-    ({"objective": squared, "checkpoint": "never.written"}, "checkpoint does not go with an objective that is a Pyth"),
+    ({"objective": squared, "checkpoint": "never.written"}, "checkpoint can't be combined with an objective that is"),
     ({"objective": fb.Objective(logistic, link="logit"), "target": "name"}, "is for two classes; target 'name' has 3"),
     ({"objective": fb.Objective(logistic, link="logit"), "target": "amount"}, "holds other values than 0 and 1"),
 ])  # fmt: skip
@@ -337,7 +337,7 @@ def test_what_does_not_go_with_a_function_is_refused(options, message):
 
 
 @cases(("arguments", "message"), [
-    ((squared, "1 + margin"), "hessian does not go with a function"),
+    ((squared, "1 + margin"), "hessian can't be combined with a function"),
     (("margin - label", "1", "softmax"), "link='softmax' is for a function"),
     ((squared, "1", ["margin"]), "link must be a SQL expression, a string, not ['margin']"),
     ((squared, "1", "logits"), "logits"),

@@ -245,8 +245,8 @@ def test_auto_and_the_estimators_take_it():
     ({"objective": "multi:softprob"}, "not for 'multi:softprob'"),
     ({"objective": "rank:ndcg"}, "not for 'rank:ndcg'"),
     ({"objective": "dist:normal"}, "not for 'dist:normal'"),
-    ({"objective": "reg:squaredlogerror"}, "does not go with 'reg:squaredlogerror', which is of logarithms already"),
-    ({"objective": "reg:mape"}, "does not go with 'reg:mape', which is of shares of the label already"),
+    ({"objective": "reg:squaredlogerror"}, "can't be combined with 'reg:squaredlogerror', which is of logarithms"),
+    ({"objective": "reg:mape"}, "can't be combined with 'reg:mape', which is of shares of the label already"),
     ({"objective": lambda label, margin: None}, "is a Python function, which may transform the label itself"),
     ({"objective": "reg:absoluteerror", "smearing": True}, "smearing=True is for 'reg:squarederror', which"),
     ({"smearing": [1.0, 2.0]}, "smearing of target_transform='log' takes 1 numbers, not 2"),
@@ -255,7 +255,7 @@ def test_auto_and_the_estimators_take_it():
     ({"target_transform": "ln"}, "target_transform must be one of 'log', 'log1p', 'sqrt', 'asinh' or None, not 'ln'"),
     ({"target_transform": None, "smearing": True}, "smearing is for target_transform, which is None"),
     ({"scale_pos_weight": 2.0}, "scale_pos_weight is for labels of 0 and 1"),
-    ({"checkpoint": "never.written"}, "checkpoint does not go with smearing"),
+    ({"checkpoint": "never.written"}, "checkpoint can't be combined with smearing"),
 ])  # fmt: skip
 def test_what_does_not_go_with_a_transform_is_one_sentence(options, message):
     with pytest.raises(fb.ParameterError, match=re.escape(message)):

@@ -244,7 +244,7 @@ def test_the_column_of_groups_may_be_a_feature_and_have_another_name(model, tmp_
         database.to_sql(tmp_path / "score.sql", "t", keep=["id"], output="interval")
         assert '--          "Shop": ' in (tmp_path / "score.sql").read_text()
         assert "prediction_lower" in database.create_view_sql("v", "t", keep=["id"], output="interval")
-    with pytest.raises(fb.ParameterError, match="columns names 'shops', which is no feature of the model"):
+    with pytest.raises(fb.ParameterError, match="columns names 'shops', which is not a feature of the model"):
         sure.query("t", output="interval", columns={"shops": "x"})
 
 

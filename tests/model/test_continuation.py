@@ -99,7 +99,7 @@ def test_what_does_not_fit_the_model_is_refused(frame):
     assert "was trained with objective 'reg:squarederror'" in message(target="late", objective="binary:logistic")
     assert "has the features 'float64', 'int16'; train on with the same" in message(features=["int16"])
     assert "num_parallel_tree=1, not 2" in message(num_parallel_tree=2)
-    assert "base_margin does not go with an init_model that has no offset" in message(base_margin="amount")
+    assert "base_margin can't be combined with an init_model that has no offset" in message(base_margin="amount")
     assert "lacks 1 feature of the model: 'int16'" in message(small.drop("int16"))
     assert "has type Int64, but int16 in the model" in message(small.cast({"int16": pl.Int64}))
 

@@ -159,9 +159,12 @@ def test_a_column_called_bias_has_no_place_and_approx_no_interactions():
     frame = pl.DataFrame({"bias": [1, 2], "y": [0.0, 1.0]})
     model = fb.fit(frame, "y", n_estimators=1)
     for how, message in (
-        ({}, "a feature is itself named 'bias', which is what .*; rename"),
-        ({"interactions": True}, "a feature is itself named 'bias', which is what .*; rename"),
-        ({"interactions": True, "approx": True}, "approx does not go with interactions, which are shares of Shapley"),
+        ({}, "feature 'bias' has the name of the column .*; rename"),
+        ({"interactions": True}, "feature 'bias' has the name of the column .*; rename"),
+        (
+            {"interactions": True, "approx": True},
+            "approx can't be combined with interactions, which are shares of Shapley",
+        ),
     ):
         with pytest.raises(fb.ParameterError, match=f"^{message}"):
             model.explain(frame, **how)
@@ -247,7 +250,7 @@ def test_wrong_parameters_of_a_query():
     frame = pl.DataFrame({"Bias": [0, 1], "y": [0.0, 8.0]})
     model = fb.fit(frame, "y", **SHARP)
     assert model.explain(frame).columns == ["Bias", "bias"]  # polars tells them apart, SQL does not
-    with pytest.raises(fb.ParameterError, match=r"^a feature is itself named 'Bias'"):
+    with pytest.raises(fb.ParameterError, match=r"^feature 'Bias' has the name"):
         model.database().explain_query("t", approx=True)
     assert "reason_1" in model.database().explain_query("t", top=1, approx=True)
     for top in (0, 2, True, 1.0, "1"):
@@ -341,7 +344,7 @@ def test_wrong_parameters_of_partial_dependence():
     pd = model.partial_dependence
     for call, message in (
         (lambda: pd(frame, "z"), "feature must be one of the model's, 'x', 'd', 'prediction', not"),
-        (lambda: pd(frame, "prediction"), "the feature is itself named 'prediction'"),
+        (lambda: pd(frame, "prediction"), "feature 'prediction' has the name of"),
         (lambda: pd(frame, "x", output="leaf"), "output must be one of 'mean', 'margin', not 'leaf'$"),
         *((lambda grid=grid: pd(frame, "x", grid=grid), "grid must hold values of column 'x', which has type Int64")
           for grid in ([1.5], ["a"], [2**70])),

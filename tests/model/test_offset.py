@@ -78,7 +78,7 @@ def test_claims_are_predicted_in_proportion_to_the_exposure():
 
 @cases(("options", "message"), [
     ({"exposure": "years"}, "exposure is for objectives with a log link, such as 'count:poisson', not for"),
-    ({"exposure": "years", "base_margin": "m", "objective": "reg:gamma"}, "exposure does not go with base_mar"),
+    ({"exposure": "years", "base_margin": "m", "objective": "reg:gamma"}, "exposure can't be combined with base_mar"),
     ({"exposure": "zero", "objective": "count:poisson"}, "exposure 'zero' is 0, negative, NULL, NaN or infinite in 1"),
     ({"exposure": "gone", "objective": "count:poisson", "engine": "duckdb"}, "exposure 'gone' is 0, negative, NULL, "),
     ({"exposure": "kind", "objective": "count:poisson"}, "exposure column 'kind' has type String; it must be numeric"),
@@ -131,7 +131,7 @@ def test_every_form_of_a_score_adds_the_offset(case):
             trees = "trees" if form == "table" else None
             try:
                 query = model.query("t", keep=["id"], output=output, form=form, trees=trees)
-            except fb.ParameterError as error:  # an output of several margins is no single expression
+            except fb.ParameterError as error:  # an output of several margins is not one expression
                 assert form == "case", error
                 continue
             found = [list(row[1:]) for row in con.sql(query).order("id").fetchall()]
@@ -208,7 +208,7 @@ def test_a_table_without_the_column_is_refused_by_its_name(tmp_path):
     ):  # fmt: skip
         with pytest.raises(fb.DataError, match=r"exposure column 'years' is not in the data"):
             call()
-    with pytest.raises(fb.ParameterError, match="base_margin does not go with the exposure 'years' of the model"):
+    with pytest.raises(fb.ParameterError, match="base_margin can't be combined with the exposure 'years' of the model"):
         CLAIMS.predict(ROWS, base_margin="m")
 
 
@@ -266,7 +266,7 @@ def test_models_made_of_it_keep_it():
     on = fb.fit(ROWS, "claims", init_model=first, objective="count:poisson", n_estimators=2, max_depth=2)
     np.testing.assert_allclose(on.predict(ROWS, "margin"), margins, rtol=1e-12, atol=1e-12)
     assert fb.fit(ROWS, "claims", init_model=first, **SHAPE, **POISSON).offset == CLAIMS.offset
-    with pytest.raises(fb.ParameterError, match=r"exposure does not go with an init_model .* trained with exp"):
+    with pytest.raises(fb.ParameterError, match=r"exposure can't be combined with an init_model .* trained with exp"):
         fb.fit(ROWS, "claims", init_model=first, objective="count:poisson", exposure="w")
     logs = ROWS["years"].log().to_numpy()
     of_rounds = sum(CLAIMS[k : k + 1].predict(ROWS, "margin").to_numpy() - CLAIMS.base_margin - logs for k in range(3))

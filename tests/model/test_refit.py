@@ -92,7 +92,7 @@ def test_a_refit_on_the_same_rows_changes_nothing(case):
 def test_leaves_that_cannot_be_fitted_anew_are_refused(more):
     data = rows(1, 500).with_columns(y=pl.col("z") * 3)
     model = fb.fit(data, "y", features=["x", "z"], n_estimators=3, linear_lambda=0.1, **more)
-    with pytest.raises(fb.ParameterError, match="which does not go with refit"):
+    with pytest.raises(fb.ParameterError, match="which can't be combined with refit"):
         model.refit(data, "y")
 
 

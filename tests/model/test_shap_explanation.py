@@ -76,7 +76,7 @@ def test_shap_draws_it(flights, model, monkeypatch):
 
 
 def test_what_does_not_go_with_it(flights, model, monkeypatch):
-    with pytest.raises(fb.ParameterError, match=r"^form='shap' does not go with interactions"):
+    with pytest.raises(fb.ParameterError, match=r"^form='shap' can't be combined with interactions"):
         model.explain(flights, interactions=True, form="shap")
     with pytest.raises(fb.ParameterError, match=r"^form must be one of 'frame', 'shap', not 'SHAP'"):
         model.explain(flights, form="SHAP")

@@ -94,7 +94,7 @@ def test_cross_validation_knows_the_names():
     expected = fb.cv(FRAME, "y", folds=2, seed=4, n_estimators=9, early_stopping_rounds=2, learning_rate=1.0)
     named = fb.cv(FRAME, "y", folds=2, random_state=4, num_round=9, early_stopping_round=2, eta=1.0)
     assert named.equals(expected)
-    with pytest.raises(fb.ParameterError, match=r"^seed=4 and random_state=5 are one parameter, seed; give it once$"):
+    with pytest.raises(fb.ParameterError, match=r"^seed=4 and random_state=5 are the same parameter, seed; set only"):
         fb.cv(FRAME, "y", seed=4, random_state=5)
 
 
@@ -105,12 +105,14 @@ def test_the_command_line_knows_the_names(tmp_path, capsys):
     expected = fb.fit(FRAME, "y", learning_rate=0.2, n_estimators=3, reg_lambda=2)
     assert fb.load(tmp_path / "a.json") == expected
     assert main([*shared, str(tmp_path / "b.json"), "--eta", "0.2", "--learning-rate", "0.1"]) == 1
-    assert "are one parameter, --learning-rate; give it once" in capsys.readouterr().err
+    assert "are the same parameter, --learning-rate; set only that" in capsys.readouterr().err
 
 
 def test_a_parameter_is_given_once():
     for given in ({"eta": 0.1, "learning_rate": 0.1}, {"eta": 0.1, "shrinkage_rate": 0.2}):
-        with pytest.raises(fb.ParameterError, match=r"^eta=0.1 and \w+=0.[12] are one parameter, learning_rate; give"):
+        with pytest.raises(
+            fb.ParameterError, match=r"^eta=0.1 and \w+=0.[12] are the same parameter, learning_rate; set"
+        ):
             fb.fit(FRAME, "y", **given)
 
 
@@ -158,7 +160,9 @@ def test_what_means_something_else_is_refused():
             fb.fit(FRAME, "y", **{name: 7})  # 1 and 0 may be how it is here anyway
     with pytest.raises(fb.ParameterError, match=r"^bagging_freq=0 never draws rows, and subsample is less than 1"):
         fb.fit(FRAME, "y", bagging_freq=0, subsample=0.5)
-    with pytest.raises(fb.ParameterError, match=r"^min_split_gain does not go with tree_method='exact': it stops at"):
+    with pytest.raises(
+        fb.ParameterError, match=r"^min_split_gain can't be combined with tree_method='exact': it stops at"
+    ):
         fb.fit(FRAME, "y", min_split_gain=1, tree_method="exact")
 
 

@@ -112,10 +112,10 @@ def test_values_at_the_edge_of_the_range_are_taken(name, value):
 
 def test_exact_refuses_what_it_does_not_honour():
     assert message(tree_method="exact", max_leaves=4) == (
-        "max_leaves and grow_policy='lossguide' do not go with tree_method='exact'; use 'hist'"
+        "max_leaves and grow_policy='lossguide' can't be combined with tree_method='exact'; use 'hist'"
     )
-    assert "do not go with tree_method='exact'" in message(tree_method="exact", grow_policy="lossguide")
-    assert "max_depth=0 (no limit) does not go" in message(tree_method="exact", max_depth=0)
+    assert "can't be combined with tree_method='exact'" in message(tree_method="exact", grow_policy="lossguide")
+    assert "max_depth=0 (no limit) can't be combined" in message(tree_method="exact", max_depth=0)
 
 
 def test_documentation_names_every_parameter():

@@ -94,7 +94,7 @@ def test_every_objective_has_its_sections(objective, tmp_path, monkeypatch):
 def test_without_labels_nothing_is_said_of_quality(tmp_path):
     found = sections(reported(fitted("y"), tmp_path))
     assert set(found) == ALWAYS
-    assert "No labels were given" in found["about"]
+    assert "Without labels" in found["about"]
 
 
 @pytest.fixture(scope="module")

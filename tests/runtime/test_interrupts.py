@@ -268,7 +268,7 @@ def test_ctrl_c_is_acknowledged_while_a_kernel_compiles(monkeypatch):
         signal.signal(signal.SIGINT, signal.default_int_handler)
     assert stream.getvalue().splitlines() == [
         "frameboost: compiling kernels, once on this machine ...",
-        "frameboost: Ctrl-C was heard; the fit stops when the kernel that is being compiled is done ...",
+        "frameboost: interrupted (Ctrl-C); the fit stops when the kernel is compiled ...",
     ]
     assert signal.set_wakeup_fd(-1) == -1
 

@@ -105,7 +105,7 @@ def test_routed_metadata_reaches_fit_predict_and_score():
     (MARGIN, {}, "^the estimator was fitted with base_margin, which is added to its trees; give base_margin="),
     (MARGIN, {"base_margin": MARGIN[:9]}, "^base_margin must have a number for each of 200 rows"),
     (MARGIN, {"base_margin": np.ones((200, 2))}, "^base_margin has 2 columns, and the model has 1 margin$"),
-    (MARGIN, {"base_margin": MARGIN, "init_score": MARGIN}, "^base_margin and init_score are one argument"),
+    (MARGIN, {"base_margin": MARGIN, "init_score": MARGIN}, "^base_margin and init_score are the same argument"),
     (None, {"base_margin": np.full(200, np.nan)}, "^Input base_margin contains NaN"),
     (None, {"base_margin": ["much"] * 200}, "^base_margin must hold finite numbers, not "),
     (None, {"base_margin": 10**400}, "^base_margin must hold finite numbers, not "),
@@ -119,10 +119,10 @@ def test_missing_and_wrong_margins_are_refused(fitted_with, arguments, message):
 
 
 @cases(("arguments", "message"), [
-    ({"base_margin": MARGIN, "init_score": MARGIN}, "^base_margin and init_score are one argument, base_margin; "),
-    ({"base_margin": MARGIN, "eval_set": [(X, Y)]}, r"^base_margin_eval_set has no base margin for eval_set\[0\], and"),
+    ({"base_margin": MARGIN, "init_score": MARGIN}, "^base_margin and init_score are the same argument, base_margin; "),
+    ({"base_margin": MARGIN, "eval_set": [(X, Y)]}, r"^base_margin_eval_set has no base margin for eval_set\[0\]"),
     ({"base_margin_eval_set": [MARGIN], "eval_set": [(X, Y)]}, r"_eval_set has a base margin for eval_set\[0\]"),
-    ({"base_margin_eval_set": [MARGIN]}, "^base_margin_eval_set is for the rows of eval_set, which is not given$"),
+    ({"base_margin_eval_set": [MARGIN]}, "^base_margin_eval_set is for the rows of eval_set, which is missing$"),
     ({"base_margin": np.full(200, np.inf)}, "^Input base_margin contains infinity"),
 ])  # fmt: skip
 def test_arguments_of_fit_that_contradict_are_refused(arguments, message):

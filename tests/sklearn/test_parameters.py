@@ -89,7 +89,10 @@ def test_num_leaves_lifts_the_limit_of_depth_unless_one_is_chosen():
 @cases(
     ("given", "message"),
     [
-        ({"eta": 0.1, "learning_rate": 0.2}, "^eta=0.1 and learning_rate=0.2 are one parameter, learning_rate; give "),
+        (
+            {"eta": 0.1, "learning_rate": 0.2},
+            "^eta=0.1 and learning_rate=0.2 are the same parameter, learning_rate; set ",
+        ),
         (
             {"bagging_freq": 0, "subsample": 0.5},
             "^bagging_freq=0 never draws rows, and subsample is less than 1; leave",
@@ -154,7 +157,7 @@ def test_class_weights_are_scikit_learns(labels, class_weight, is_weighted):
         ("balance", "^class_weight must be a dict of label to factor, 'balanced' or None, not 'balance'$"),
         ({"no": -1.0}, "^class_weight of 'no' must be a finite number of at least 0, not -1.0$"),
         ({"no": "heavy"}, "^class_weight of 'no' must be a finite number of at least 0, not 'heavy'$"),
-        ({"no": 0, "yes": 0}, "^class_weight is zero for every class of y; some class must count$"),
+        ({"no": 0, "yes": 0}, "^class_weight is zero for every class of y; at least one must be positive$"),
         ({"maybe": 2, "no": 1}, "The classes, .* are not in class_weight"),
     ],
 )

@@ -76,7 +76,7 @@ def test_parameters_are_what_they_are_there(peer, parameters, expected):
     ({"verbosity": 2}, "^verbosity is no parameter of the estimators: it is not needed"),
     ({"boosting_type": "goss"}, "^unknown parameter 'boosting_type': it is 'gbdt', 'dart' or 'rf' here; 'goss' is of"),
     ({"boosting_type": "rf"}, "^boosting_type='rf' needs a subsample, colsample_bytree or colsample_bynode of less"),
-    ({"loss": "squared_error", "objective": "reg:squarederror"}, "^loss and objective are one parameter, objective"),
+    ({"loss": "squared_error", "objective": "reg:squarederror"}, "^loss and objective are the same parameter"),
 ])  # fmt: skip
 def test_parameters_that_are_not_there_are_refused(parameters, message):
     with pytest.raises(fb.ParameterError, match=message):
@@ -245,12 +245,12 @@ def test_learning_rates_of_callbacks_are_those_of_rounds():
 
 
 @cases(("arguments", "message"), [
-    ({"early_stopping_rounds": 3}, r"^early_stopping_rounds is no argument of fit, but a parameter of the constructor: "
-                                   r"FrameBoostClassifier\(early_stopping_rounds=3\)$"),
-    ({"eta": 0.1}, r"^eta is no argument of fit, .*: FrameBoostClassifier\(learning_rate=0.1\)$"),
-    ({"feature_weights": [1]}, "^feature_weights is no argument of fit: it is a parameter of the constructor$"),
+    ({"early_stopping_rounds": 3}, r"^early_stopping_rounds is not an argument of fit, but a parameter of the constru"
+                                   r"ctor: FrameBoostClassifier\(early_stopping_rounds=3\)$"),
+    ({"eta": 0.1}, r"^eta is not an argument of fit, .*: FrameBoostClassifier\(learning_rate=0.1\)$"),
+    ({"feature_weights": [1]}, "^feature_weights is not an argument of fit: it is a parameter of the constructor$"),
     ({"evel_set": []}, "^unknown argument of fit: 'evel_set'; did you mean 'eval_set'"),
-    ({"init_model": 3, "xgb_model": 4}, "^init_model and xgb_model are one argument, init_model; give it once$"),
+    ({"init_model": 3, "xgb_model": 4}, "^init_model and xgb_model are the same argument, init_model; pass only that$"),
     ({"X_val": X}, "^X_val and y_val are rows to validate on; give both$"),
     ({"callbacks": [3]}, "^callbacks must be functions of a round and its metrics, not 3$"),
     ({"callbacks": [lambda env: None]}, "^callbacks must be functions of a round and its metrics, not <function"),
@@ -365,7 +365,7 @@ def test_rounds_are_chosen_in_predict():
         fb.ParameterError, match=r"^iteration_range must be a pair of rounds, \(first, after the last\), not 3$"
     ):
         ours.predict(X, iteration_range=3)
-    with pytest.raises(fb.ParameterError, match=r"^iteration_range and num_iteration are one argument"):
+    with pytest.raises(fb.ParameterError, match=r"^iteration_range and num_iteration are the same argument"):
         ours.predict(X, iteration_range=(0, 2), num_iteration=2)
     for name in ("raw_scores", "pred_early_stop"):
         with pytest.raises(fb.ParameterError, match=f"^unknown argument of predict: '{name}'"):
@@ -489,7 +489,7 @@ def test_weights_of_queries_come_in_their_order():
 @cases(("arguments", "message"), [
     ({"group": [150]}, r"^group must have the number of rows of each query, 200 together, not \[150\]; the query"),
     ({"group": [100.5, 99.5]}, "^group must have the number of rows of each query"),
-    ({"group": SIZES, "qid": QID}, "^qid and group both tell the queries; give one of them$"),
+    ({"group": SIZES, "qid": QID}, "^qid and group both name the queries; pass one of them$"),
     ({"eval_set": [(X, CLASS)], "eval_group": [SIZES, SIZES]}, "^eval_qid and eval_group must be lists with an item"),
     ({"eval_set": [(X, CLASS)], "group": SIZES}, "^eval_set needs the queries of its rows, as fit has queries"),
 ])  # fmt: skip

@@ -44,7 +44,7 @@ def test_a_regressor_predicts_several_targets(as_table):
 
 def test_values_that_are_no_numbers_or_missing_are_refused():
     X, y = numbers()
-    with pytest.raises(ValueError, match=r"^y holds a value that is no number; a target must be numeric$"):
+    with pytest.raises(ValueError, match=r"^y holds a value that is not a number; a target must be numeric$"):
         fb.FrameBoostRegressor().fit(X, np.array([*y[:-1], "late"], dtype=object))
     for missing, message in ((None, "contains missing values"), (np.nan, "contains NaN")):
         qid = np.array([missing, *["a"] * 199], dtype=object) if missing is None else np.full(200, missing)
@@ -93,7 +93,7 @@ def test_probabilities_and_margins_of_every_objective_are_those_of_the_classes(o
 @cases(("objective", "label"), [(None, "a"), (None, True), ("binary:logistic", 5), ("multi:softmax", "a")])
 def test_one_class_is_predicted(label, objective):
     X, y = numbers()[0], np.array([label] * 200)
-    with pytest.warns(fb.FrameboostWarning, match="target 'y' is constant; all that there is to learn is that"):
+    with pytest.warns(fb.FrameboostWarning, match="target 'y' is constant, so there is nothing to learn"):
         classifier = fb.FrameBoostClassifier(objective=objective, **SHAPE).fit(X, y)
     assert classifier.classes_.tolist() == [label]
     assert classifier.predict(X).tolist() == [label] * 200

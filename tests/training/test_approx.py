@@ -211,13 +211,16 @@ def test_random_trees_of_few_values_are_xgboosts():
 @cases(
     ("options", "message"),
     [
-        ({"proposal": "local"}, "proposal='local' is for tree_method='approx'; tree_method='hist' proposes no splits"),
-        ({"proposal": "local", "tree_method": "exact"}, "tree_method='exact' proposes no splits anew"),
+        ({"proposal": "local"}, "proposal='local' is for tree_method='approx'; tree_method='hist' proposes splits"),
+        ({"proposal": "local", "tree_method": "exact"}, "tree_method='exact' proposes splits once"),
         (
             {"tree_method": "approx", "proposal": "locale"},
             "must be one of 'global', 'local', not 'locale'; did you mean",
         ),
-        ({"tree_method": "approx", "cuts": {"x": [1]}}, "cuts do not go with tree_method='approx', which finds"),
+        (
+            {"tree_method": "approx", "cuts": {"x": [1]}},
+            "cuts can't be combined with tree_method='approx', which finds",
+        ),
     ],
 )
 def test_what_does_not_go_together_is_an_error(options, message):

@@ -386,7 +386,7 @@ def forged(path: Path, change) -> Path:
 
 
 FORGERIES = {
-    "a bin that is none": (lambda own: own[1]["trees"][0]["threshold"].__setitem__(0, 1.2345), "is no cut|must be"),
+    "a bin that is none": (lambda own: own[1]["trees"][0]["threshold"].__setitem__(0, 1.2345), "is not a cut|must be"),
     "a child that is none": (lambda own: own[0]["trees"][0]["left"].__setitem__(0, 99), '"left" must be'),
     "a value that is none": (lambda own: own[0]["trees"][0]["value"].__setitem__(0, "1"), '"value" must be'),
     "no tree": (lambda own: own[1].update(trees=[]), '"trees" must be 1 for each of 1 outputs'),
@@ -448,9 +448,9 @@ def test_metrics_in_another_order_or_by_another_definition_are_refused(tmp_path)
 def test_another_model_to_continue_from_is_refused(tmp_path):
     path, one, other = tmp_path / "fit.json", fit(n_estimators=1), fit(n_estimators=1, learning_rate=0.1)
     fit(n_estimators=2, checkpoint=path, init_model=one)
-    with pytest.raises(fb.ParameterError, match="of another fit: the init_model differ; give"):
+    with pytest.raises(fb.ParameterError, match="to another fit: the init_model differ; give"):
         fit(checkpoint=path, init_model=other)
-    with pytest.raises(fb.ParameterError, match="of another fit: the init_model differ; give"):
+    with pytest.raises(fb.ParameterError, match="to another fit: the init_model differ; give"):
         fit(checkpoint=path)
 
 
@@ -468,7 +468,7 @@ OTHER_DATA = {
     "other categories": (MORE.with_columns(s=pl.col("s").replace("u", "z")), "the categories of feature 's' differ"),
     "more gaps": (MORE.with_columns(x=pl.when(pl.col("k") > 3).then(x)), "missing values of 'x' is "),
     "labels of other rows": (MORE.with_columns(y=pl.col("y").reverse()), "base margins is ["),  # a weighted mean
-    "features of other rows": (MORE.with_columns(pl.col(FEATURES).reverse()), "give the same rows"),
+    "features of other rows": (MORE.with_columns(pl.col(FEATURES).reverse()), "pass the same rows"),
 }
 
 
@@ -478,7 +478,7 @@ def test_other_data_is_refused(engine, tmp_path):
     fit(n_estimators=1, checkpoint=path, weight="w", engine=engine)
     for name in OTHER_DATA if engine == "numba" else ("another label", "another feature", "more gaps"):
         data, sentence = OTHER_DATA[name]
-        with pytest.raises(fb.DataError, match="is of other data: ") as caught:
+        with pytest.raises(fb.DataError, match="belongs to other data: ") as caught:
             fit(data, checkpoint=path, weight="w", engine=engine)
         assert sentence in str(caught.value), name
 
@@ -492,7 +492,7 @@ def test_values_of_other_rows_are_refused_by_every_method(engine, method, tmp_pa
     path, options = tmp_path / "fit.json", {"engine": engine, **METHODS[method]}
     fit(n_estimators=1, checkpoint=path, **options)
     swapped = MORE.with_columns(pl.col(FEATURES).reverse())
-    with pytest.raises(fb.DataError, match="is of other data: the trees of its last round come out differently; give"):
+    with pytest.raises(fb.DataError, match="belongs to other data: the trees of its last round differ; pass"):
         fit(swapped, checkpoint=path, **options)
 
 
@@ -501,7 +501,7 @@ def test_other_rows_to_validate_on_are_refused(tmp_path):
     fit(n_estimators=2, checkpoint=path, valid={"a": held, "b": held})
     with pytest.raises(fb.DataError, match="number of validation rows 2 is"):
         fit(checkpoint=path, valid={"a": held, "b": held[1:]})
-    with pytest.raises(fb.DataError, match="the metrics of its last round come out differently"):
+    with pytest.raises(fb.DataError, match="the metrics of its last round differ"):
         fit(checkpoint=path, valid={"a": held, "b": held.with_columns(pl.col(FEATURES).reverse())})
 
 
@@ -510,7 +510,7 @@ def test_other_rows_to_validate_on_are_refused(tmp_path):
 def test_another_order_is_refused_where_it_has_other_samples(engine, tmp_path):
     path = tmp_path / "fit.json"
     fit(n_estimators=1, checkpoint=path, subsample=0.5, engine=engine)
-    with pytest.raises(fb.DataError, match=r"the trees of its last round come out differently; .* \(with subsample"):
+    with pytest.raises(fb.DataError, match=r"the trees of its last round differ; .* \(with subsample"):
         fit(MORE.reverse(), checkpoint=path, subsample=0.5, engine=engine)
 
 
@@ -534,8 +534,8 @@ def test_a_place_that_cannot_be_written_is_refused_before_the_data_is_looked_at(
     for name, error, sentence in (
         ("nowhere/fit.json", fb.ParameterError, "can't be written: there is no folder '"),
         (".", fb.ParameterError, "is no file but a folder"),
-        ("model.json", fb.ModelFileError, "is not a checkpoint of fit; give it another path"),
-        ("text", fb.ModelFileError, "is not a checkpoint of fit; give it another path"),
+        ("model.json", fb.ModelFileError, "is not a checkpoint of fit; use another path"),
+        ("text", fb.ModelFileError, "is not a checkpoint of fit; use another path"),
     ):
         with pytest.raises(error, match=sentence):
             fb.fit("nothing", "no column", checkpoint=tmp_path / name)
@@ -558,7 +558,7 @@ def test_a_place_that_cannot_be_written_is_refused_before_the_data_is_looked_at(
 )
 def test_a_file_that_another_fit_writes_or_that_is_deleted_is_missed(meddle, every, tmp_path):
     path = tmp_path / "fit.json"
-    with pytest.raises(fb.DataError, match="was changed or deleted while the fit ran; give each fit a file of its own"):
+    with pytest.raises(fb.DataError, match="was changed or deleted while the fit ran; use one file for each fit"):
         fit(
             checkpoint=path, checkpoint_every=every, callbacks=[lambda number, _: number == 3 and meddle(path) and None]
         )

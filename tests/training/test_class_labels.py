@@ -107,7 +107,9 @@ def test_the_positive_class_is_the_one_that_is_predicted():
     assert by_label.equals(fb.cv(frame.with_columns(pl.col("kind") == "late"), "kind", scale_pos_weight=3.0, **shape))
     more = fb.fit(frame, "kind", init_model=model, positive="late", n_estimators=1)
     assert (more.classes, more.n_rounds) == (["on time", "late"], 3)
-    with pytest.raises(fb.ParameterError, match=r"positive='on time' does not go with init_model, whose positive cla"):
+    with pytest.raises(
+        fb.ParameterError, match=r"positive='on time' can't be combined with init_model, whose positive cla"
+    ):
         fb.fit(frame, "kind", init_model=model, positive="on time", n_estimators=1)
 
 
@@ -161,7 +163,7 @@ def tiny(**columns: list) -> pl.DataFrame:
         (tiny(), {"valid": {"new": tiny(y=[0, 1, 2, 0])}}, "has type Int64 in 'new', the data to validate on"),
         (tiny(z=[1, 2, 3, 4]), {"target": ["z", "y"]}, "target column 'y' has type String; several targets"),
         (tiny(y=[True, False] * 2, z=[1, 2, 3, 4]), {"target": ["y", "z"]}, "target 'y' is Boolean and 'z' is not"),
-        (tiny(y=["no", "yes"] * 2), {"positive": "Yes"}, "'Yes' is no label .* has 'no', 'yes'; did you mean"),
+        (tiny(y=["no", "yes"] * 2), {"positive": "Yes"}, "'Yes' is not a label .* has 'no', 'yes'; did you mean"),
         (tiny(), {"positive": "a"}, "positive='a' is for two classes and an objective such as 'binary:logistic'"),
         (tiny(y=[True, False] * 2), {"positive": "true"}, "'y' has type Boolean, of which true is the positive class"),
         (tiny(y=[1, 0] * 2), {"positive": "1"}, "and 'y' has type Int64, of which 1 is the positive class"),
@@ -199,7 +201,7 @@ def test_training_goes_on_with_the_labels_of_the_model():
     other = frame.with_columns(kind=pl.col("kind") + "!")
     with pytest.raises(fb.DataError, match=r"^target 'kind' has the label 'high!', which init_model does not know; "):
         fb.fit(other, "kind", init_model=first, **SHAPE)
-    with pytest.raises(fb.DataError, match=r"but init_model knows its classes by number; number the labels in"):
+    with pytest.raises(fb.DataError, match=r"but init_model has numbered classes; number the labels in"):
         fb.fit(frame, "kind", init_model=numbered, **SHAPE)
     with pytest.raises(fb.DataError, match=r"^target 'kind' has type Int64, but the model's classes are labels: "):
         fb.fit(coded(frame, first.classes), "kind", init_model=first, **SHAPE)
@@ -224,7 +226,7 @@ def test_labels_are_part_of_a_checkpoint(tmp_path):
     fb.fit(frame, "kind", checkpoint=path, **SHAPE)
     more = fb.fit(frame, "kind", checkpoint=path, **{**SHAPE, "n_estimators": 5})
     assert more == fb.fit(frame, "kind", **{**SHAPE, "n_estimators": 5})
-    with pytest.raises(fb.ParameterError, match=r"is of another fit: labels is \['high', 'low', 'mid'\] in it, "):
+    with pytest.raises(fb.ParameterError, match=r"belongs to another fit: labels is \['high', 'low', 'mid'\] in it, "):
         fb.fit(frame.with_columns(kind=pl.col("kind") + "!"), "kind", checkpoint=path, **SHAPE)
 
 

@@ -312,7 +312,7 @@ def test_columns_in_an_order_are_named_by_their_position():
         ({"monotone_constraints": {2: 1}, **ORDERED}, "monotone_constraints names column 2, and there are 2, from 0"),
         ({"monotone_constraints": {-1: 1}, **ORDERED}, "monotone_constraints names column -1, and there are 2, from 0"),
         ({"monotone_constraints": {True: 1}, **ORDERED}, "monotone_constraints must name columns, not True"),
-        ({"monotone_constraints": {0: 1, "x": 1}, **ORDERED}, "a column by its name and by its position; give it once"),
+        ({"monotone_constraints": {0: 1, "x": 1}, **ORDERED}, "a column by its name and by its position; list it once"),
         ({"monotone_constraints": {"x": 2}}, r"monotone_constraints\['x'\] must be -1, 0 or 1, not 2"),
         ({"monotone_constraints": {"x": True}}, r"monotone_constraints\['x'\] must be -1, 0 or 1, not True"),
         ({"monotone_constraints": {"x": "up"}}, r"monotone_constraints\['x'\] must be -1, 0 or 1, not 'up'"),

@@ -62,7 +62,7 @@ def test_refit_repeats_the_rates():
     ("how", "message"),
     [
         ({"learning_rate": 0.3, "max_learning_rate": 0.2}, "max_learning_rate=0.2 is less than learning_rate=0.3"),
-        ({"booster": "dart", "max_learning_rate": 0.5}, "max_learning_rate does not go with booster='dart'"),
+        ({"booster": "dart", "max_learning_rate": 0.5}, "max_learning_rate can't be combined with booster='dart'"),
         ({"max_learning_rate": 1.5}, "max_learning_rate"),
     ],
 )
@@ -136,9 +136,9 @@ def test_models_remember_the_rates(tmp_path):
     ({"learning_rates": [0.5, 0.5, 2, 0.5]}, "learning_rates must be a number greater than 0 .*, not 2"),
     ({"learning_rates": lambda round_: "x"}, "learning_rates must be a number greater than 0 .*, not 'x'"),
     ({"learning_rates": 0.5}, "learning_rates must be a number greater than 0"),
-    ({"learning_rates": halved, "learning_rate": halved}, "both have a rate for each round; give it once"),
-    ({"learning_rates": halved, "max_learning_rate": 0.5}, "learning_rates and max_learning_rate=0.5 do not go"),
-    ({"learning_rates": halved, "booster": "dart"}, "learning_rates do not go with booster='dart'"),
+    ({"learning_rates": halved, "learning_rate": halved}, "both set a rate for each round; set one of them"),
+    ({"learning_rates": halved, "max_learning_rate": 0.5}, "learning_rates and max_learning_rate=0.5 can't be"),
+    ({"learning_rates": halved, "booster": "dart"}, "learning_rates can't be combined with booster='dart'"),
 ])  # fmt: skip
 def test_schedules_that_are_none_are_refused(how, message):
     with pytest.raises(fb.ParameterError, match=message):

@@ -196,12 +196,12 @@ def test_every_engine_gives_the_same_model(monkeypatch, seed, shape, is_weighted
 @cases(
     ("options", "message"),
     [
-        ({"tree_method": "exact"}, "does not go with tree_method='exact'"),
-        ({"tree_method": "approx"}, "does not go with tree_method='approx'"),
-        ({"booster": "dart"}, "does not go with booster='dart'"),
-        ({"monotone_constraints": {"x": 1}}, "does not go with monotone_constraints"),
-        ({"objective": "reg:absoluteerror"}, "does not go with objective 'reg:absoluteerror'"),
-        ({"objective": "reg:quantileerror"}, "does not go with objective 'reg:quantileerror'"),
+        ({"tree_method": "exact"}, "can't be combined with tree_method='exact'"),
+        ({"tree_method": "approx"}, "can't be combined with tree_method='approx'"),
+        ({"booster": "dart"}, "can't be combined with booster='dart'"),
+        ({"monotone_constraints": {"x": 1}}, "can't be combined with monotone_constraints"),
+        ({"objective": "reg:absoluteerror"}, "can't be combined with objective 'reg:absoluteerror'"),
+        ({"objective": "reg:quantileerror"}, "can't be combined with objective 'reg:quantileerror'"),
         ({"shards": 2}, "needs one of the engines 'numba', 'polars', 'duckdb', not 'numba in 2 shards'"),
     ],
 )
@@ -212,7 +212,7 @@ def test_what_does_not_go_with_it_is_refused(options, message):
 
 def test_a_sparse_matrix_is_refused():
     sparse = pytest.importorskip("scipy.sparse")
-    with pytest.raises(ParameterError, match="does not go with a sparse matrix"):
+    with pytest.raises(ParameterError, match="can't be combined with a sparse matrix"):
         fb.FrameBoostRegressor(linear_tree=True).fit(sparse.csr_matrix(np.eye(50)), np.arange(50.0))
 
 

@@ -80,5 +80,5 @@ def test_max_leaves_and_gamma_end_a_tree_by_whole_levels():
     assert set(fb.fit(frame, "amount", gamma=1e12, **options).trees["depth"]) == {0}
     with pytest.raises(fb.ParameterError, match=r"needs a max_depth from 1 to 16, .* not 0"):
         fb.fit(frame, "amount", **options | {"max_depth": 0})
-    with pytest.raises(fb.ParameterError, match="do not go with tree_method='exact'"):
+    with pytest.raises(fb.ParameterError, match="can't be combined with tree_method='exact'"):
         fb.fit(frame, "amount", tree_method="exact", **options)

@@ -53,10 +53,11 @@ def test_built_in_engines_satisfy_contracts_that_there_are(engine):
     ("parameters", "message"),
     [
         ({"tree_method": "exact"},
-         "cuts do not go with tree_method='exact', which splits between any two values"),
-        ({"tree_method": "approx"}, "cuts do not go with tree_method='approx', which finds its own for each tree"),
+         "cuts can't be combined with tree_method='exact', which splits between any two values"),
+        ({"tree_method": "approx"},
+         "cuts can't be combined with tree_method='approx', which finds its own for each tree"),
         ({"tree_method": "approx", "proposal": "local"},
-         "cuts do not go with tree_method='approx' and proposal='local', which finds its own in each node"),
+         "cuts can't be combined with tree_method='approx' and proposal='local', which finds its own in each node"),
     ],
 )  # fmt: skip
 def test_cuts_are_refused_where_they_have_no_effect(parameters, message):

@@ -149,12 +149,15 @@ def test_categories_are_sorted_along_the_axis_on_which_their_weights_differ_most
 @cases(
     ("options", "message"),
     [
-        ({"tree_method": "exact"}, r"multi_output_tree' does not go with tree_method='exact'; use 'hist'"),
-        ({"tree_method": "approx"}, "does not go with tree_method='approx'"),
-        ({"booster": "dart"}, "does not go with booster='dart'"),
-        ({"linear_tree": True}, "does not go with linear_tree=True"),
-        ({"monotone_constraints": {"a": 1}}, "does not go with monotone_constraints, which a split may keep"),
-        ({"sampling_method": "gradient_based", "subsample": 0.5}, "does not go with sampling_method='gradient_based'"),
+        ({"tree_method": "exact"}, r"multi_output_tree' can't be combined with tree_method='exact'; use 'hist'"),
+        ({"tree_method": "approx"}, "can't be combined with tree_method='approx'"),
+        ({"booster": "dart"}, "can't be combined with booster='dart'"),
+        ({"linear_tree": True}, "can't be combined with linear_tree=True"),
+        ({"monotone_constraints": {"a": 1}}, "can't be combined with monotone_constraints, which a split may keep"),
+        (
+            {"sampling_method": "gradient_based", "subsample": 0.5},
+            "can't be combined with sampling_method='gradient_based'",
+        ),
         ({"shards": 2}, "needs one of the engines 'numba', 'polars', 'duckdb', not"),
     ],
 )

@@ -299,7 +299,7 @@ def test_ten_rows_are_enough():
         ({"valid": 0.2}, "auto takes no valid; it holds out rows by itself"),
         ({"callbacks": []}, "auto takes no callbacks"),
         ({"groups": "nobody"}, "groups column 'nobody' is not in the data"),
-        ({"time": "who", "groups": "who"}, "groups does not go with time"),
+        ({"time": "who", "groups": "who"}, "groups can't be combined with time"),
         ({"max_dept": 3}, "max_dept.*max_depth"),
     ],
 )

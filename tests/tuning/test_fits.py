@@ -86,7 +86,7 @@ def test_a_star_fits_with_its_joins():
         ({"max_sql": "snowflak"}, "max_sql must be one of .*did you mean 'snowflake'"),
         ({"max_sql": 0}, "max_sql must be the name of a database, such as 'snowflake', or a positive number of bytes"),
         ({"max_sql": 100}, "not even the trees of one round fit into 100 bytes of SQL"),
-        ({"max_sql": 9_000, "folds": 3}, "folds does not go with max_sql"),
+        ({"max_sql": 9_000, "folds": 3}, "folds can't be combined with max_sql"),
     ],
 )
 def test_what_can_not_be_is_refused(options, message):

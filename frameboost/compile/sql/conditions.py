@@ -177,7 +177,7 @@ def find_columns(
     known = [feature.name for feature in features]
     for name, other in names.items():
         if name not in known:
-            raise ParameterError(f"columns names {shown(name)}, which is no feature of the model")
+            raise ParameterError(f"columns names {shown(name)}, which is not a feature of the model")
         if not isinstance(other, str):
             raise ParameterError(f"columns must give feature {shown(name)} the name of a column, not {shown(other)}")
     folded: dict[str, str] = {}

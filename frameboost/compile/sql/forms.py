@@ -420,7 +420,7 @@ class ScoringQuery:
             ways.append(f"{load} and take " + advice(f"{call}(..., trees='trees')", "--trees trees"))
         elif not ways:
             table = advice(f"{call}(..., form='table', trees='trees')", "--form table --trees trees")
-            ways.append(f"leave form at 'auto', or take {table}")
+            ways.append(f"leave form at 'auto', or use {table}")
         return ", or ".join(ways)
 
     # --- the forms that have the trees in them ------------------------------------------------------------------------
@@ -471,7 +471,7 @@ def chosen_form(model: SqlModel, form: str, rows: int | None) -> str:
     if form == "lists" and expressions.lambda_ is None:
         raise ParameterError(f"form='lists' is written for DuckDB only, so {database} has no such form")
     if form == "lists" and (levels := max(model.depths, default=0)) > MAX_LEVELS:
-        raise ParameterError(f"form='lists' walks {MAX_LEVELS} levels at most, and a tree has {levels:,}; take 'auto'")
+        raise ParameterError(f"form='lists' walks {MAX_LEVELS} levels at most, and a tree has {levels:,}; use 'auto'")
     if form in ("lists", "table"):
         refuse_linear(f"form={form!r}", is_linear=model.is_linear)
     return fastest_form(model, rows) if form == "auto" and expressions.lambda_ is not None else form
@@ -621,7 +621,7 @@ def check_size(text: str, trees: Sequence[Sequence[Tree]], dialect: Dialect) -> 
     """Raise `TooLargeError` if an expression is more than the database takes."""
     if reason := exceeded_limit(text, trees, dialect, in_one=True):
         raise TooLargeError(
-            f"the model does not fit into one expression: {reason}; take {advice('model.query', '--table')}, which "
+            f"the model does not fit into one expression: {reason}; use {advice('model.query', '--table')}, which "
             "knows other forms"
         )
 

@@ -37,7 +37,7 @@ def row_condition(where: Mapping[str, Any], columns: Sequence[FeatureColumn]) ->
     for name, value in where.items():
         if name not in number_of:
             raise ParameterError(
-                f"where names {shown(name)}, which is no feature of the model{did_you_mean(str(name), number_of)}; "
+                f"where names {shown(name)}, which is not a feature of the model{did_you_mean(str(name), number_of)}; "
                 'write other conditions as SQL, where="..."'
             )
         number = number_of[name]

@@ -322,7 +322,7 @@ class SqlModel:
                 return array.format(v=", ".join(self.values(by_name)))
             what = "several values" if len(output.values) > 1 else "a value that uses the margin several times"
             raise ParameterError(
-                f"the output is {what}, which is no single expression in {dialect.name}; take "
+                f"the output is {what}, which is not a single expression in {dialect.name}; use "
                 f"{advice('model.query', '--table')}"
             )
         # A lambda's parameter m is computed once, however often it is used; each stage hands a longer list to the next:

@@ -499,7 +499,7 @@ def _check_computed(shard: DaskShard, partitions: Sequence[Future[Any]]) -> None
             message = shortened(str(error), 200)
             raise DataError(f"{what} can't be computed: {type(error).__name__}: {message}") from error
         if future.status in ("lost", "cancelled"):
-            raise ClusterError(f"{what} was lost with its worker, and Dask can't compute it anew; read it by Dask")
+            raise ClusterError(f"{what} was lost with its worker, and Dask can't compute it again; read it by Dask")
 
 
 # --- the tree along which sums come from many workers -----------------------------------------------------------------

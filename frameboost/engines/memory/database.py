@@ -119,7 +119,7 @@ class DatabaseColumns:
         if len(groups) > 1 and self.source.key is None:
             raise ParameterError(
                 f"a query of the codes of {len(codes):,} features is larger than {self.source.dialect.name} takes; "
-                "name a key, by which the rows of several queries are put together, fb.table(..., key='id'), or take a "
+                "name a key, by which the rows of several queries are put together, fb.table(..., key='id'), or use a "
                 "smaller max_bin"
             )
         return [packed for group in groups for packed in self._codes_of(group, codes, bins)]

@@ -555,7 +555,7 @@ def test_bad_tables_are_one_sentence(sqlite):
     for arguments, options, message in (
         ((con, "nothing"), {}, "source='nothing' can't be read in sqlite"),
         ((con, "SELECT nothing FROM orders"), {}, "source='SELECT nothing FROM orders' can't be read in sqlite"),
-        ((con, "SELECT * FROM orders WHERE random() > 5"), {}, "source calls 'random', by which its rows are others"),
+        ((con, "SELECT * FROM orders WHERE random() > 5"), {}, "source calls 'random', so its rows change"),
         ((con, "orders"), {"key": "idd"}, "key column 'idd' is not in the table; did you mean 'id'"),
         ((con, "orders"), {"dialect": "sqlit"}, "dialect must be one of"),
         ((object(), "orders"), {}, "connection is a 'builtins.object'; it must be a connection of PEP 249"),
@@ -575,7 +575,7 @@ def test_bad_tables_are_one_sentence(sqlite):
         fb.fit(table, "score", **OPTIONS)
     for options, message in (
         ({"subsample": 0.5}, "subsample=0.5 draws rows by their positions"),
-        ({"valid": 0.2}, "valid=0.2 looks at all rows in their order"),
+        ({"valid": 0.2}, "valid=0.2 depends on the order of the rows"),
         ({"valid": "nothing > 1"}, "neither a column of the data nor a SQL predicate"),
         ({"valid": "random() > 1"}, "calls 'random'"),
         ({"objective": "rank:ndcg", "group": "day"}, "a ranking objective puts rows of equal margins in order by"),

@@ -181,7 +181,7 @@ def test_what_is_no_path_of_a_table_is_refused_in_a_list(tmp_path):
     for last, says in (
         (tmp_path / "c.parquet", r"c.parquet can't be read: No such file"),
         (f"{tmp_path}/c*.parquet", "no file matches data="),
-        ("rows.txt", r"'rows.txt' is no table that is known here: it must end in .parquet"),
+        ("rows.txt", r"'rows.txt' is not a table in a supported format: it must end in .parquet"),
         (good.to_pandas(), r"data is a list; it must be .* or a list of frames or paths"),
         (tmp_path / "rows.duckdb", r"data has '.*rows.duckdb', a table of DuckDB, whose rows can't follow"),
     ):

@@ -125,7 +125,7 @@ def test_spark_connect(found):
     found, *left = found
     starts = [
         "ParameterError: valid='w >' is neither a column of the data nor a SQL predicate over its columns ([PARSE_",
-        "ParameterError: valid='rand() < 0.5' calls a function that Spark says may have another value",
+        "ParameterError: valid='rand() < 0.5' calls a function that Spark marks as non-deterministic",
         "DataError: column 'W' occurs 2 times; column names must be unique",
         "DataError: data is a stream of Spark, which has no last row; write it to a table first",
         "ClusterError: only 2 of 3 tasks of the fit run after 1 seconds (task_timeout), as the session has no",
@@ -217,7 +217,7 @@ def test_what_is_refused_leaves_nothing_behind(found):
         "DataError: feature 'x' has type map<int,int>, which can't be split on",
         "ParameterError: objective 'reg:gamma' needs numbers, but target 'string' has type string, whose values are ",
         "ParameterError: valid='w >' is neither a column of the data nor a SQL predicate over its columns ([PARSE_",
-        "ParameterError: valid='rand() < 0.5' calls a function that Spark says may have another value",
+        "ParameterError: valid='rand() < 0.5' calls a function that Spark marks as non-deterministic",
         "DataError: column 'w' occurs 2 times; column names must be unique",
         "ParameterError: engine 'numba' trains on frames, not on Spark DataFrames",
         "ParameterError: shards=2 divides rows of this process; give engine=fb.Spark(..., shards=2)",
