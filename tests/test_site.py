@@ -57,7 +57,8 @@ def test_figures_are_as_drawn(name):
 
 def test_figures_are_those_of_the_pages():
     pages = "".join((ROOT / "docs" / name).read_text(encoding="utf-8") for name in ("mathematics.md", "index.md"))
-    shown = re.findall(r"\(figures/(\w+)\.svg\)", pages)
+    pages += (ROOT / "benchmarks" / "README.md").read_text(encoding="utf-8")
+    shown = re.findall(r"\bfigures/(\w+)\.svg\)", pages)
     assert sorted(shown) == sorted(FIGURES) == sorted(path.stem for path in FOLDER.iterdir())
 
 

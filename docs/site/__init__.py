@@ -9,6 +9,6 @@
 `docstrings`        griffe's extension: docstrings made at run time, names in them as links
 `figures`           draws the figures of ``docs/mathematics.md``
 ``zensical.toml``   the site's settings and navigation
-``site.css``        its style
+``site.css``        its style, and ``site.js`` what else all pages have
 ==================  ====================================================================================
 """

@@ -19,7 +19,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-__all__ = ["charts_of", "draws_charts", "names_of", "renamed", "store", "svg_of", "with_charts"]
+__all__ = ["charts_of", "draws_charts", "names_of", "on_page", "renamed", "store", "svg_of", "with_charts"]
 
 _FLAGS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS  # those of the tests
 _CHART = re.compile(r"^chart = ", re.MULTILINE)
@@ -34,6 +34,8 @@ _THEME: dict[str, Any] = {
     "view": {"stroke": None},
 }  # fmt: skip
 _BEHIND = re.compile(r'<(?:rect|path)[^>]*>|<text[^>]* stroke="white"[^>]*>')
+_ROLES = re.compile(r' (?:role|aria-roledescription|aria-hidden|aria-label)="[^"]*"')
+_GRID = re.compile(r'stroke="(?:#020304|#ddd)"')
 _TEXT_COLOUR = re.compile(r'"(?:#010203|#000000|#000|black)"')
 
 
@@ -126,12 +128,18 @@ def svg_of(chart: Any) -> str:
         ),
     )
     found["config"] = found.get("config", {}) | _THEME
-    svg = vl_convert.vegalite_to_svg(found)
-    faint = 'stroke="currentColor" stroke-opacity="0.2"'
-    svg = _TEXT_COLOUR.sub('"currentColor"', svg).replace(f'stroke="{_FAINT}"', faint)
-    # White that is what lies behind: shapes, and halos of text, but not text on a coloured shape.
-    svg = _BEHIND.sub(lambda found: found[0].replace('"white"', '"var(--md-default-bg-color, white)"'), svg)
-    return svg.replace("\n", " ")
+    return on_page(vl_convert.vegalite_to_svg(found)).replace("\n", " ")
+
+
+def on_page(svg: str) -> str:
+    """Return a drawing with black in the colour of the page's text, and white in that of what lies behind.
+
+    It is one image with a description, so its parts have no roles of their own.
+    """
+    svg = _ROLES.sub("", svg)
+    svg = _TEXT_COLOUR.sub('"currentColor"', _GRID.sub('stroke="currentColor" stroke-opacity="0.2"', svg))
+    # Shapes and halos of text, but not text on a coloured shape.
+    return _BEHIND.sub(lambda found: found[0].replace('"white"', '"var(--md-default-bg-color, white)"'), svg)
 
 
 def renamed(svg: str, prefix: str) -> str:

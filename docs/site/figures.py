@@ -246,6 +246,42 @@ def times() -> str:
     return drawing.svg()
 
 
+def curves() -> str:
+    """Draw how times of the same run grow, with the rows in training and with the depth in scoring."""
+    run = (FOLDER.parents[1] / "benchmarks" / "README.md").read_text(encoding="utf-8")
+    drawing = Drawing(x=(0, 100), y=(0, 100), width=760, height=360, margin=16)
+    panels = (
+        ("seconds to train 100 trees, by rows × 28", 0, (2, 75), (2, 5, 10, 20, 50),
+         {1e6: "train", 1e7: "train-10m"}, {1e6: "1,000,000", 1e7: "10,000,000"},
+         {"frameboost": "frameboost numba", "LightGBM": "lightgbm", "XGBoost": "xgboost hist"}),
+        ("seconds to score 200,000 rows, by depth", 52, (0.04, 4), (0.05, 0.1, 0.2, 0.5, 1, 2),
+         {depth: f"predict-depth-{depth}" for depth in (7, 8, 10, 14)}, {depth: str(depth) for depth in (7, 8, 10, 14)},
+         {"frameboost": "frameboost predict", "XGBoost": "xgboost inplace_predict", "LightGBM": "lightgbm predict"}),
+    )  # fmt: skip
+    for title, left, (low, high), ticks, workloads, names, ways in panels:
+        first, last = min(workloads), max(workloads)
+
+        def across(x: float, left: float = left, first: float = first, last: float = last) -> float:
+            return left + 6 + 28 * math.log(x / first) / math.log(last / first)
+
+        def up(seconds: float, low: float = low, high: float = high) -> float:
+            return 8 + 80 * math.log(seconds / low) / math.log(high / low)
+
+        drawing.text(left, 96, title, anchor="start", size=14)
+        for tick in ticks:
+            drawing.line([(across(first), up(tick)), (across(last), up(tick))], FAINT, 0.7)
+            drawing.text(left + 4.5, up(tick), f"{tick:g}", anchor="end", down=4, size=12)
+        for x, name in names.items():
+            drawing.text(across(x), 0, name, size=12)
+        for library, colour in (("XGBoost", ORANGE), ("LightGBM", GREEN), ("frameboost", BLUE)):
+            points = [(across(x), up(_seconds(run, each, ways[library]))) for x, each in workloads.items()]
+            drawing.line(points, colour, 2.4)
+            for point in points:
+                drawing.dot(*point, colour, 3.5)
+            drawing.text(points[-1][0] + 1.2, points[-1][1], library, anchor="start", down=4, colour=colour, size=12)
+    return drawing.svg()
+
+
 def _seconds(run: str, workload: str, way: str) -> float:
     """Return the last time of a way that a printed run has."""
     found = re.findall(rf"^{re.escape(workload)} +{re.escape(way)} +([\d.]+) s ", run, re.MULTILINE)
@@ -255,6 +291,7 @@ def _seconds(run: str, workload: str, way: str) -> float:
 FIGURES: dict[str, Callable[[], str]] = {
     "leaf": leaf, "missing": missing, "quantiles": quantiles,
     "grid": grid, "categories": categories, "shapley": shapley, "times": times,
+    "curves": curves,
 }  # fmt: skip
 
 

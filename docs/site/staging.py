@@ -25,7 +25,7 @@ from types import MappingProxyType
 from typing import get_type_hints
 
 import frameboost as fb
-from docs.site.examples import charts_of, draws_charts, names_of, renamed, with_charts
+from docs.site.examples import charts_of, draws_charts, names_of, on_page, renamed, with_charts
 from docs.site.playground import SCRIPT, playground
 from frameboost.parameters.parameters import ALIASES, Parameters, markdown_table, values_text
 
@@ -36,6 +36,8 @@ _ELSEWHERE = {
     "CONTRIBUTING.md": "contributing.md", "SECURITY.md": "security.md",
     "sql/README.md": "sql.md", "benchmarks/README.md": "benchmarks.md",
 }  # fmt: skip
+# What pages have no room for beside them.
+_WIDE = {"docs/index.md": "navigation, toc", "docs/gallery/index.md": "toc"}
 _CLASSES = {"docs/reference/model.md": fb.Model, "docs/reference/database-model.md": fb.DatabaseModel}
 FILTER = Path(__file__).with_name("filter.js")
 _LINK = re.compile(r"(?<!!)\[((?:[^\[\]]|\[[^\[\]]*\])*)\]\(([^)\s]+)\)")
@@ -86,7 +88,7 @@ def stage(root: Path, folder: Path) -> None:
         path.write_text(text, encoding="utf-8")
     gallery = folder / "pages" / "gallery" / "index.md"
     gallery.write_text(_with_thumbnails(gallery.read_text(encoding="utf-8"), charts), encoding="utf-8")
-    for file in (root / "docs" / "site" / "logo.svg", SCRIPT, FILTER):
+    for file in (root / "docs" / "site" / "logo.svg", root / "docs" / "site" / "site.js", SCRIPT, FILTER):
         shutil.copy(file, folder / "pages")
     for name, place in (("site.css", folder / "pages"), ("zensical.toml", folder)):
         text = (root / "docs" / "site" / name).read_text(encoding="utf-8")
@@ -100,8 +102,8 @@ def staged(root: Path, source: str, pages: dict[str, str], charts: Mapping[int, 
     """
     path = root / source
     text = path.read_text(encoding="utf-8")
-    if source == "docs/index.md":
-        text = f"---\nhide: [navigation, toc]\n---\n\n{text}"
+    if source in _WIDE:
+        text = f"---\nhide: [{_WIDE[source]}]\n---\n\n{text}"
     if source == "docs/parameters.md":
         text = text.replace(markdown_table(), _parameter_sections())
     if source in _CLASSES:
@@ -226,7 +228,7 @@ def _with_thumbnails(text: str, charts: Mapping[str, Sequence[str]]) -> str:
 
 
 def _figure(path: Path, about: str) -> str:
-    svg = path.read_text(encoding="utf-8").strip()
+    svg = on_page(path.read_text(encoding="utf-8").strip())
     return f'<figure class="drawing" role="img" aria-label="{about}">{svg}</figure>'
 
 
