@@ -331,7 +331,12 @@ def _elementwise(name: str, at: float | None, loss: Loss, parameters: Mapping[st
 def _quantile(name: str, at: float | None, loss: Loss, parameters: Mapping[str, Any]) -> Metric:
     if len(loss.labels) > 1:
         raise ParameterError(f"eval_metric {shown(name)} is for one target, not for {len(loss.labels)}")
-    alphas = loss.renewal or (0.5,)
+    alphas = loss.renewal if loss.name == "reg:quantileerror" else parameters["quantile_alpha"]
+    if len(alphas) != len(loss.evaluated or loss.links):
+        raise ParameterError(
+            f"eval_metric {shown(name)} of several quantile_alpha is for objective 'reg:quantileerror', which predicts "
+            f"them, not for {shown(loss.name)}"
+        )
     losses = (
         f"CASE WHEN label >= {p} THEN {alpha!r} * (label - {p}) ELSE {1 - alpha!r} * ({p} - label) END"
         for p, alpha in zip(prediction_names(len(alphas)), alphas, strict=True)

@@ -618,7 +618,7 @@ class Parameters:
         4,
         "A column of categories with fewer categories than this is split into one category and the rest.",
         low=1,
-        high=_MAX_INTEGER,
+        high=2**31 - 1,  # which XGBoost's users write for every column
     )
     max_cat_threshold: int = declared(
         64,

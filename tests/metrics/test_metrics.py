@@ -251,3 +251,26 @@ def test_areas_of_regressions_and_rankings_are_of_the_positive_labels(objective,
         expected = metrics.roc_auc_score(rows[label].to_numpy() > 0, margin, sample_weight=weight)
         assert model.history["train_auc"][-1] == pytest.approx(expected, rel=1e-9)
         assert 0 < model.history["train_aucpr"][-1] <= 1
+
+
+@cases(("objective", "alpha"), [
+    ("reg:squarederror", 0.3), ("reg:absoluteerror", 0.9), ("count:poisson", 0.2), ("reg:quantileerror", 0.7),
+])  # fmt: skip
+def test_the_quantile_of_any_objective_is_that_of_quantile_alpha(objective, alpha):
+    rng = np.random.default_rng(6)
+    rows = pl.DataFrame({"x": rng.normal(size=90), "w": rng.uniform(0.5, 2.0, 90)})
+    rows = rows.with_columns(y=(pl.col("x") * 2).exp())
+    model = fb.fit(
+        rows, "y", weight="w", objective=objective, quantile_alpha=alpha, eval_metric="quantile", n_estimators=3,
+        valid={"held": rows},
+    )  # fmt: skip
+    off = rows["y"].to_numpy() - model.predict(rows).to_numpy()
+    expected = np.average(np.where(off >= 0, alpha, alpha - 1) * off, weights=rows["w"].to_numpy())
+    assert model.history["held_quantile"][-1] == pytest.approx(expected)
+    ((_, evaluated),) = model.evaluate(rows, "y", weight="w", eval_metric="quantile").metrics.rows()
+    assert evaluated == pytest.approx(expected)
+    if objective != "reg:quantileerror":
+        with pytest.raises(
+            fb.ParameterError, match=r"^eval_metric 'quantile' of several quantile_alpha is for objective"
+        ):
+            fb.fit(rows, "y", objective=objective, quantile_alpha=[0.2, 0.8], eval_metric="quantile")
