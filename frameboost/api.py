@@ -317,7 +317,7 @@ def train_planned(
 
         training = opened(method.contract, planned.source)
         loss, settings = _loss(planned.objective, planned.settings, training, roles, planned.labels)
-        offset = offset_of(loss, planned.offset)
+        offset = offset_of(loss, planned.offset) if any(planned.offset.values()) else None
         _check_loss(loss, settings, chosen, roles, initial)
         metrics = get_metrics(eval_metric, loss, settings.as_dict())
         label_range = check_rows(training, loss, roles, planned.labels)

@@ -579,7 +579,8 @@ def as_function(item: Any) -> FunctionMetric | None:
 def _by_name(item: Any, loss: Loss, parameters: Mapping[str, Any]) -> Metric | CurveMetric:
     name, _, at_text = item.partition("@") if isinstance(item, str) else ("", "", "")
     n_predictions = len(loss.evaluated or loss.links)
-    if isinstance(item, str) and n_predictions == 1 and (ranking := ranking_metric(item, parameters)):
+    may_rank = n_predictions == 1 and name.removesuffix("-") in RANKING_METRICS
+    if may_rank and (ranking := ranking_metric(item, parameters)) is not None:
         return ranking
     if name not in METRICS:
         known = (*METRICS, *RANKING_METRICS)
