@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from frameboost.checks.messages import shown, warn
+from frameboost.checks.messages import advice, shown, warn
 from frameboost.ensemble.ensemble import Ensemble
 from frameboost.errors import DataError, ParameterError
 from frameboost.evaluation.scored_rows import score_rows
@@ -47,6 +47,9 @@ def calibrated_ensemble(predictor: Predictor, data: Any, target: str, weight: st
     rows.check_classes(2, target)
     rises = bool(ensemble.parameters.get("monotone_constraints"))
     link = calibration_link(rows.predictions, rows.labels, rows.weights, method, rises=rises)
+    if (threshold := ensemble.parameters.get("threshold")) is not None:
+        anew = advice("; choose it anew: model.with_threshold(...)")
+        warn(f"the threshold {threshold:g} was one of probabilities before calibration, and is one of others now{anew}")
     # Predictions of rows that models held out are not calibrated.
     training = replace(ensemble.training, out_of_fold="")
     return replace(ensemble.changed(calibration=link), training=training)

@@ -1231,7 +1231,8 @@ class Model:
     ) -> Model:
         """Return the model with probabilities calibrated on these rows, which should not be those of training.
 
-        The calibration becomes part of the model file, the SQL and the polars expression.
+        The calibration becomes part of the model file, the SQL and the polars expression. A ``threshold`` stays the
+        number that it is, with a warning: choose it after the calibration.
 
         Parameters
         ----------

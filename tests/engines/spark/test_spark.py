@@ -52,7 +52,7 @@ def the_same_models(spark):
                 "valid": "w > 1.4",
                 "min_child_samples": 30,
                 "class_weight": "balanced",
-                "threshold": 0.3,
+                "threshold": "f1",
             },
         ),
     ]:
