@@ -33,6 +33,7 @@ from frameboost.metrics.metric import metrics_of
 from frameboost.model.conformal import rows_needed
 from frameboost.model.model import Model
 from frameboost.parameters.parameters import Parameters
+from frameboost.planning import FitPlan
 from frameboost.prediction.predictor import Predictor
 from frameboost.runtime.progress import steps
 from frameboost.runtime.workers import available_cores, require_numba
@@ -43,16 +44,21 @@ from frameboost.tuning.trials import MOST_READ, Deadline, Fold, Trial, Trials
 
 __all__ = ["auto"]
 
-_BINARY = "binary:logistic"
+_BINARY, _OF_CLASSES = "binary:logistic", ("multi:softprob", "multi:softmax")
 # Up to so many values several fits run side by side.
 _MAX_VALUES_AT_ONCE = 2**22
 _LAST_ROWS = "last 20%"
 # At least so many rows, where there are, are those of the model's baseline: an index of drift is uncertain by 0.001.
 _ROWS_OF_BASELINE = 10_000
 _CHECKPOINT_EVERY = inspect.signature(fit).parameters["checkpoint_every"].default
-# Engines and arguments that leaves with slopes go with and don't go with; ``linear_tree`` is for all fits, or none.
+# Engines that leaves with slopes and leaves of all outputs go with; and arguments that recipes with a setting
+# do not go with.
 _WITH_SLOPES = ("auto", "numba", "polars", "duckdb")
-_WITHOUT_SLOPES = {"linear_tree", "booster", "monotone_constraints", "shards"}
+_WITHOUT = {
+    "linear_tree": {"linear_tree", "booster", "monotone_constraints", "shards"},
+    "multi_strategy": {"multi_strategy", "booster", "monotone_constraints", "sampling_method", "shards"},
+    "subsample": {"subsample", "colsample_bylevel", "sampling_method"},
+}
 # By how much the learning rate of a model that is too large grows, and up to where.
 _RATES, _LARGEST_RATE = (1, 2, 4, 8), 0.5
 _ROLES = ("weight", "group", "label_upper_bound")
@@ -85,10 +91,12 @@ def auto(
     """Train a good model without choosing settings: search, stop early, and average over folds.
 
     The rows are assigned to five folds. A model is trained for each fold, on the others and with early stopping on this
-    one; three have symmetric trees, two leafwise ones. The result is their mean as one ordinary model: every row has
-    been trained on, and it scores, explains and compiles to SQL as any other. At higher ``quality`` several settings
-    are trained on every fold, and the margins on held-out rows decide on their weights. The same data and arguments
-    give the same model in every engine, on any number of threads, unless a time limit ends the search.
+    one; three have symmetric trees, two leafwise ones. Where there is little noise, leaves with slopes, trees for all
+    classes or trees without samples may win a race on the first fold, and are taken instead. The result is their mean
+    as one ordinary model: every row has been trained on, and it scores, explains and compiles to SQL as any other. At
+    higher ``quality`` several settings are trained on every fold, and the margins on held-out rows decide on their
+    weights. The same data and arguments give the same model in every engine, on any number of threads, unless a time
+    limit ends the search.
 
     Parameters
     ----------
@@ -161,7 +169,7 @@ def auto(
     if is_assumed:
         planned, train = plan_with(planned.data, target, arguments | {"objective": _BINARY})
     features, roles = [feature.name for feature in planned.features], {name: arguments.get(name) for name in _ROLES}
-    plan = _plan(quality, arguments, may_have_slopes=_may_have_slopes(planned.objective, target, arguments))
+    plan = _plan(quality, arguments, _left_out(planned, arguments))
     if budget is not None:
         budget.check(planned.features)
     out_of_fold = OutOfFold(cast("LocalSource", planned.source))
@@ -176,11 +184,13 @@ def auto(
     if (max_bin := plan.max_bin_of(n_rows)) and "max_bin" not in arguments:
         planned = replace(planned, settings=replace(planned.settings, max_bin=max_bin))
     if time is None:
-        strata = planned.roles["label"] if planned.stratified else None
-        folds = _folds(rows, plan, groups or roles["group"], seed, columns, strata)
+        label, groups = planned.roles.get("label"), groups or roles["group"]
+        folds = _folds(rows, plan, groups, seed, columns, label if planned.stratified else None)
+        if groups is None and _is_of_classes(planned) and _only_in(folds, judged) is not None:
+            folds = _folds(rows, plan, None, seed, columns, label)  # of two rows of a class one is left to learn from
     else:
         folds = [_last_fold(rows, time, roles["group"], columns)]
-    _check_folds([fold.training for fold in folds], judged, planned.labels)
+    _check_folds(folds, judged, planned.labels)
     watched = arguments.get("eval_metric")
     metric = None if watched is None else metrics_of(watched)[-1]
     at_once, own_threads = 1, bool(planned.engine.threads_set_by) or arguments.get("shards") is not None
@@ -190,12 +200,13 @@ def auto(
     folder = None if checkpoint is None else Path(checkpoint)
     if folder is not None:
         folder.mkdir(parents=True, exist_ok=True)
-    with steps(len(plan.recipes) * len(folds), verbose=verbose) as tell:
+    with steps(len(plan.recipes) * len(folds) + len(plan.rivals), verbose=verbose) as tell:
         search = Trials(
             folds, planned, train, deadline, metric, at_once=at_once, n_threads=n_threads, checkpoint=folder,
             checkpoint_every=arguments.get("checkpoint_every", _CHECKPOINT_EVERY), tell=tell,
         )  # fmt: skip
-        tried = search.run([recipe.with_all(plan.settings) for recipe in plan.recipes])
+        rivals = [replace(each, recipe=each.recipe.with_defaults(plan.settings)) for each in plan.rivals]
+        tried = search.run([recipe.with_defaults(plan.settings) for recipe in plan.recipes], rivals)
         tell("choosing by held-out rows")
         complete = [trial for trial in tried if trial.models.keys() == tried[0].models.keys()]
         known_roles = {name: column_ for name, column_ in roles.items() if column_ is not None}
@@ -223,8 +234,8 @@ def auto(
             out_of_fold.give_up(f"of a relation up to {MOST_READ:,} rows of a fold are read")
         for position in out_of_fold.columns:
             if smaller is None:
-                predictions = margins.predictions(list(weights.values()))
-                out_of_fold.add_predictions(predictions["fold"], predictions[position], predictions["prediction"])
+                found = margins.predictions(list(weights.values()))
+                out_of_fold.add_predictions(found["fold"], found[position], found["prediction"])
             else:
                 ((number, model),) = smaller.models.items()
                 held_out = next(fold for fold in folds if fold.number == number).rows()
@@ -251,22 +262,39 @@ def _refuse(settings: Parameters) -> None:
         )
 
 
-def _may_have_slopes(objective: object, target: str | Sequence[str], options: Mapping[str, Any]) -> bool:
-    """Whether to try leaves with slopes: they pay in regressions, and do not go with everything."""
-    is_regression = objective == "reg:squarederror" and isinstance(target, str)
-    return is_regression and options.get("engine", "auto") in _WITH_SLOPES and not _WITHOUT_SLOPES & options.keys()
+def _is_of_classes(planned: FitPlan) -> bool:
+    return planned.objective in (_BINARY, *_OF_CLASSES)
 
 
-def _plan(quality: int, options: Mapping[str, Any], *, may_have_slopes: bool) -> Plan:
+def _left_out(planned: FitPlan, options: Mapping[str, Any]) -> list[str]:
+    """Return the settings whose recipes are not tried.
+
+    Slopes pay in regressions, trees for all outputs where there are several and some features are numbers, and all rows
+    where all features of a classification are categories.
+    """
+    has_engine = options.get("engine", "auto") in _WITH_SLOPES
+    are_categories = all(feature.type.is_categorical for feature in planned.features)
+    has_outputs = planned.objective in _OF_CLASSES or len(planned.target) > 1
+    suits = {
+        "linear_tree": has_engine and planned.objective == "reg:squarederror" and len(planned.target) == 1,
+        "multi_strategy": has_engine and has_outputs and not are_categories,
+        "subsample": _is_of_classes(planned) and are_categories,
+    }
+    return [name for name, does in suits.items() if not does or _WITHOUT[name] & options.keys()]
+
+
+def _plan(quality: int, options: Mapping[str, Any], left_out: Iterable[str]) -> Plan:
     """Return the plan with the user's parameters, which hold for every recipe."""
-    plan = PLANS[quality] if may_have_slopes else PLANS[quality].without_slopes()
-    chosen = {*plan.settings, *(name for recipe in plan.recipes for shape in recipe.shapes for name in shape)}
+    plan = PLANS[quality].without(*left_out)
+    shapes = [shape for recipe in (*plan.recipes, *(rival.recipe for rival in plan.rivals)) for shape in recipe.shapes]
+    chosen = {*plan.settings, *(name for shape in shapes for name in shape)}
     fixed = {name: value for name, value in options.items() if name in chosen}
     recipes = distinct([recipe.with_all(fixed) for recipe in plan.recipes])
+    rivals = tuple(replace(rival, recipe=rival.recipe.with_all(fixed)) for rival in plan.rivals)
     settings = {**plan.settings, **{name: value for name, value in fixed.items() if name in plan.settings}}
     if "max_learning_rate" not in fixed and ("learning_rate" in fixed or options.get("booster") == "dart"):
         del settings["max_learning_rate"]
-    return replace(plan, recipes=recipes, settings=settings)
+    return replace(plan, recipes=recipes, rivals=rivals, settings=settings)
 
 
 def _folds(
@@ -417,19 +445,27 @@ def _check_labels(source: LocalSource, targets: Sequence[str], n_rows: int) -> l
     return varying
 
 
-def _check_folds(trainings: Sequence[Any], targets: Sequence[str], labels: Labels) -> None:
+def _check_folds(folds: Sequence[Fold], targets: Sequence[str], labels: Labels) -> None:
     """Raise `DataError` if a target is the same in all rows but those of one fold, which are held out.
 
     ``labels`` are those of the classes, for messages.
     """
+    if (only := _only_in(folds, targets)) is not None:
+        target, label = only
+        raise DataError(
+            f"target {shown(target)} has other values than {_named(label, labels)} in too few rows: all of "
+            "these would be held out together, and the other rows would have nothing to learn from"
+        )
+
+
+def _only_in(folds: Sequence[Fold], targets: Sequence[str]) -> tuple[str, Any] | None:
+    """Return a target that is the same in all rows but those of one fold, and which label; None without one."""
     for target in targets:
-        for rows in trainings:
-            lowest, highest, _ = _range(open_source(rows), target)
+        for fold in folds:
+            lowest, highest, _ = _range(open_source(fold.training), target)
             if lowest == highest:
-                raise DataError(
-                    f"target {shown(target)} has other values than {_named(lowest, labels)} in too few rows: all of "
-                    "these would be held out together, and the other rows would have nothing to learn from"
-                )
+                return target, lowest
+    return None
 
 
 def _range(source: Any, target: str) -> tuple[Any, Any, int]:

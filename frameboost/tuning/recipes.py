@@ -1,10 +1,13 @@
 """The settings that `frameboost.auto` tries, and how thoroughly, by ``quality``.
 
-They were chosen on real tables (`benchmarks/accuracy.py`). Symmetric trees are ahead where rows are few or columns are
-many, as the splits of a level are chosen from all rows; leafwise and depthwise trees where interactions are local. A
-mean of models gains more from models of different shapes than from more models of one. Slopes in leaves follow smooth
-relations of numbers: errors of 37 regressions are 1 % smaller, of a tenth of these 3 % to 10 %, in several times the
-time.
+They were chosen on real tables and on made ones of little noise (`benchmarks/accuracy.py`). Symmetric trees are ahead
+where rows are few or columns are many, as the splits of a level are chosen from all rows; leafwise and depthwise trees
+where interactions are local. A mean of models gains more from models of different shapes than from more models of one,
+as long as these are about as good.
+
+Where there is little noise other recipes may be far ahead: slopes in leaves follow smooth relations of numbers, trees
+for all classes share what they learn of numbers, and rules over categories are best learnt from all rows and columns.
+They take longer, so they are tried only there, on one fold, and have to win.
 """
 
 from __future__ import annotations
@@ -13,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-__all__ = ["MAX_VALUES_OF_SLOPES", "PLANS", "Plan", "Recipe", "distinct"]
+__all__ = ["MAX_VALUES_OF_SLOPES", "PLANS", "Plan", "Recipe", "Rival", "distinct"]
 
 Settings = Mapping[str, Any]
 
@@ -41,6 +44,33 @@ class Recipe:
         """Return the recipe with settings that hold for all folds."""
         return replace(self, shapes=tuple({**shape, **settings} for shape in self.shapes))
 
+    def with_defaults(self, settings: Settings) -> Recipe:
+        """Return the recipe with settings that it does not have."""
+        return replace(self, shapes=tuple({**settings, **shape} for shape in self.shapes))
+
+    def has(self, setting: str) -> bool:
+        """Whether it has a setting."""
+        return any(setting in shape for shape in self.shapes)
+
+
+@dataclass(frozen=True)
+class Rival:
+    """A recipe that takes the place of another if it is clearly ahead of it on the first fold.
+
+    Attributes
+    ----------
+    recipe
+        The recipe.
+    room
+        It is tried where the error of the other's best round is below this share of that of the first round.
+    most_folds
+        On how many folds it is trained at most, as its fits take long.
+    """
+
+    recipe: Recipe
+    room: float
+    most_folds: int
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -58,6 +88,8 @@ class Plan:
         What all recipes have in common.
     max_bin
         The most bins of a feature where rows are few; None for those of `frameboost.fit`.
+    rivals
+        The rivals of the first recipe.
     """
 
     recipes: tuple[Recipe, ...]
@@ -65,6 +97,7 @@ class Plan:
     trained: int
     settings: Settings
     max_bin: int | None = None
+    rivals: tuple[Rival, ...] = ()
 
     def max_bin_of(self, n_rows: int) -> int | None:
         """Return `max_bin` where rows are few: there the search in bins takes longer than their sums."""
@@ -74,12 +107,14 @@ class Plan:
         """Return the plan for so many values: the more rows, the less another fold adds to a model."""
         most = next((folds for limit, folds in _FOLDS_BY_VALUES if n_values <= limit), 1)
         plan = replace(self, trained=min(self.trained, most))
-        return plan if n_values <= MAX_VALUES_OF_SLOPES else plan.without_slopes()
+        return plan if n_values <= MAX_VALUES_OF_SLOPES else plan.without(*_SLOW)
 
-    def without_slopes(self) -> Plan:
-        """Return the plan without trees whose leaves have slopes."""
-        recipes = [recipe for recipe in self.recipes if not any("linear_tree" in shape for shape in recipe.shapes)]
-        return replace(self, recipes=tuple(recipes))
+    def without(self, *settings: str) -> Plan:
+        """Return the plan without recipes that have one of these settings."""
+        recipes = tuple(each for each in self.recipes if not any(map(each.has, settings)))
+        return replace(
+            self, recipes=recipes, rivals=tuple(each for each in self.rivals if not any(map(each.recipe.has, settings)))
+        )
 
 
 # Up to so many rows fits have fewer bins. On 65 tables of up to 20,000 rows 128 in place of 256 take 7 % less time, and
@@ -87,15 +122,22 @@ class Plan:
 _FEW_ROWS = 1 << 15
 # On how many folds to train data of at most so many values.
 _FOLDS_BY_VALUES = ((2**22, 10), (2**25, 3))
-# Of how many values at most to try slopes, with which fits and predictions take several times as long.
-MAX_VALUES_OF_SLOPES = 2**22
+# Of how many values at most to try what takes several times as long.
+MAX_VALUES_OF_SLOPES, _SLOW = 2**22, ("linear_tree", "multi_strategy")
 _SYMMETRIC = {"grow_policy": "symmetric", "max_depth": 6}
 _LEAFWISE = {"grow_policy": "lossguide", "max_depth": 0, "max_leaves": 16}
 _DEPTHWISE = {"grow_policy": "depthwise", "max_depth": 5}
 _SHALLOW = {"grow_policy": "symmetric", "max_depth": 4}
 _ONE = Recipe("symmetric", (_SYMMETRIC,))
 _MIXED = Recipe("symmetric and leafwise", (_SYMMETRIC, _LEAFWISE))
-_LINEAR = Recipe("linear", ({**_SYMMETRIC, "linear_tree": True}, {**_LEAFWISE, "linear_tree": True}))
+_LINEAR = Recipe("linear", ({"grow_policy": "symmetric", "max_depth": 5, "linear_tree": True},))
+_VECTOR = Recipe(
+    "for all outputs",
+    ({"grow_policy": "symmetric", "max_depth": 5, "reg_lambda": 0.3, "multi_strategy": "multi_output_tree"},),
+)
+_ALL_ROWS = {"subsample": 1.0, "colsample_bylevel": 1.0}
+_UNSAMPLED = Recipe("all rows", ({**_SYMMETRIC, **_ALL_ROWS}, {**_LEAFWISE, **_ALL_ROWS}))
+_RIVALS = (Rival(_LINEAR, 0.2, 3), Rival(_VECTOR, 0.3, 3), Rival(_UNSAMPLED, 0.3, 5))
 _EACH = (_ONE, Recipe("leafwise", (_LEAFWISE,)), Recipe("depthwise", (_DEPTHWISE,)), Recipe("shallow", (_SHALLOW,)))
 
 
@@ -104,18 +146,18 @@ def _settings(rates: tuple[float, float], n_estimators: int, patience: int) -> d
     return {
         "learning_rate": rates[0], "max_learning_rate": rates[1], "n_estimators": n_estimators,
         "early_stopping_rounds": patience,
-        "subsample": 0.8, "colsample_bylevel": 0.8, "cat_smooth": 10.0,
+        "subsample": 0.8, "colsample_bylevel": 0.8, "min_child_weight": 1e-3,
     }  # fmt: skip
 
 
-_RATES, _PATIENCE = (0.07, 0.25), 25
+_RATES, _PATIENCE = (0.07, 0.25), 50
 
 PLANS: Mapping[int, Plan] = {
     1: Plan((_ONE,), 5, 1, _settings((0.1, 0.1), 1_000, 30), 128),
-    2: Plan((_MIXED,), 5, 3, _settings(_RATES, 1_000, _PATIENCE), 128),
-    3: Plan((_MIXED,), 5, 5, _settings(_RATES, 1_000, _PATIENCE), 128),
-    4: Plan((*_EACH[:3], _LINEAR), 5, 5, _settings((0.05, 0.1), 2_000, 50)),
-    5: Plan((*_EACH, _LINEAR), 10, 10, _settings((0.03, 0.05), 5_000, 80)),
+    2: Plan((_MIXED,), 5, 3, _settings(_RATES, 1_000, _PATIENCE), 128, _RIVALS),
+    3: Plan((_MIXED,), 5, 5, _settings(_RATES, 1_000, _PATIENCE), 128, _RIVALS),
+    4: Plan((*_EACH[:3], _LINEAR, _VECTOR), 5, 5, _settings((0.05, 0.1), 2_000, 50)),
+    5: Plan((*_EACH, _LINEAR, _VECTOR), 10, 10, _settings((0.03, 0.05), 5_000, 80)),
 }
 
 

@@ -25,14 +25,14 @@ from frameboost.model.model import Model
 from frameboost.planning import FitPlan
 from frameboost.prediction.predictor import Predictor
 from frameboost.schema.types import column
-from frameboost.tuning.recipes import Recipe
+from frameboost.tuning.recipes import Recipe, Rival
 
 __all__ = ["MOST_READ", "Deadline", "Fold", "Trial", "Trials", "deciding_metric"]
 
 # Held-out rows of a relation that are read to choose between recipes.
 MOST_READ = 2**20
-# A trial is given up from so many folds on, if its metric is behind by this share.
-_JUDGED_FROM, _BEHIND = 2, 0.03
+# A trial is given up from so many folds on, if its metric is behind by this share; a rival has to be ahead by this one.
+_JUDGED_FROM, _BEHIND, _AHEAD = 2, 0.03, 0.02
 
 Train = Callable[..., Model]
 """Trains a plan, with ``callbacks`` and a ``checkpoint``."""
@@ -185,22 +185,49 @@ class Trials:
         self._at_once, self._n_threads, self._checkpoint, self._tell = at_once, n_threads, checkpoint, tell
         self._checkpoint_every = checkpoint_every
 
-    def run(self, recipes: Sequence[Recipe]) -> list[Trial]:
+    def run(self, recipes: Sequence[Recipe], rivals: Sequence[Rival] = ()) -> list[Trial]:
         """Return a trial of each recipe that there was time for; the first has at least one model.
 
-        A trial is given up once its metric is clearly behind that of another on the same folds.
+        A trial is given up once its metric is clearly behind that of another on the same folds. A rival that wins
+        against the first recipe on the first fold takes its place.
         """
-        trials: list[Trial] = []
-        for recipe in recipes:
-            if trials and not self._deadline.allows(recipe.name):
+        first, *others = map(Trial, recipes)
+        (winner, folds), *losers = self._race(first, rivals)
+        trials = [self._trial(winner, [], folds)]
+        for trial in others:
+            if not self._deadline.allows(trial.recipe.name):
                 break
-            trials.append(self._trial(Trial(recipe), trials))
-        return [trial for trial in trials if trial.models]
+            trials.append(self._trial(trial, trials, self.folds))
+        return [trial for trial in [*trials, *(loser for loser, _ in losers)] if trial.models]
 
-    def _trial(self, trial: Trial, others: Sequence[Trial]) -> Trial:
-        missing = [fold for fold in self.folds if fold.number not in trial.models]
+    def _race(self, first: Trial, rivals: Sequence[Rival]) -> list[tuple[Trial, Sequence[Fold]]]:
+        """Return the trials of a recipe and its rivals on the first fold, with the folds of each; the winner is first.
+
+        Without rivals nothing is trained. By a metric of which larger values are better there is no race.
+        """
+        trials: list[tuple[Trial, Sequence[Fold]]] = [(first, self.folds)]
+        if not rivals:
+            return trials
+        fold, winner = self.folds[0], 0
+        self._fit([fold], first, is_needed=True)
+        model = first.models[fold.number]
+        if deciding_metric(self._metric, model.ensemble.loss)[1]:
+            return trials
+        left = first.score([fold.number]) / model.history.to_series(-1)[0]
+        for rival in rivals:
+            if not 0.0 < left < rival.room or not self._deadline.allows(rival.recipe.name):
+                continue
+            trial = Trial(rival.recipe)
+            self._fit([fold], trial)
+            if trial.models and trial.score([fold.number]) < (1 - _AHEAD) * trials[winner][0].score([fold.number]):
+                winner = len(trials)
+            trials.append((trial, self.folds[: rival.most_folds]))
+        return [trials.pop(winner), *trials]
+
+    def _trial(self, trial: Trial, others: Sequence[Trial], folds: Sequence[Fold]) -> Trial:
+        missing = [fold for fold in folds if fold.number not in trial.models]
         # All at once, unless the time or others may end the trial.
-        size = self._at_once if others or self._deadline.seconds is not None else len(self.folds)
+        size = self._at_once if others or self._deadline.seconds is not None else len(folds)
         for start in range(0, len(missing), size):
             is_needed = not others and not trial.models
             if not is_needed and (not self._deadline.allows(trial.recipe.name) or self._is_behind(trial, others)):

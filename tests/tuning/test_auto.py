@@ -324,6 +324,43 @@ def test_later_queries_are_held_out_as_a_whole():
     assert fb.auto(queries, "rank", **options, **FEATURES, **QUICK).leaderboard["fits"].to_list() == [1]
 
 
+def trials_of(frame, **options) -> dict[str, tuple[int, float]]:
+    """Return the number of fits and the weight of each trial."""
+    board = fb.auto(frame, "y", learning_rate=0.3, n_jobs=1, verbose=False, **options).leaderboard
+    return {name: (fits, weight) for name, fits, weight in board.select("trial", "fits", "weight").iter_rows()}
+
+
+@pytest.mark.slow
+def test_where_there_is_little_noise_other_trees_may_win_a_race():
+    rng = np.random.default_rng(5)
+    x = pl.DataFrame(rng.uniform(-1, 1, (300, 3)), schema=["a", "b", "c"])
+    lost = {"symmetric and leafwise": (1, 0.0)}
+    smooth = x.with_columns(y=2 * pl.col("a") + pl.col("b").sin())
+    assert trials_of(smooth, n_estimators=40) == {"linear": (3, 1.0), **lost}
+    assert trials_of(smooth, n_estimators=40, linear_tree=False) == {"symmetric and leafwise": (5, 1.0)}
+    noisy = smooth.with_columns(y=pl.col("y") + rng.normal(size=300))
+    assert trials_of(noisy, n_estimators=40) == {"symmetric and leafwise": (5, 1.0)}
+    classes = x.with_columns(y=(pl.col("a") * 2 + 2).cast(pl.Int64).cast(pl.String))
+    assert trials_of(classes, n_estimators=60).keys() == {"for all outputs", "symmetric and leafwise"}
+    codes = rng.integers(0, 4, (300, 3))
+    rule = pl.DataFrame([pl.Series(f"s{k}", [f"v{code}" for code in codes[:, k]]) for k in range(3)])
+    rule = rule.with_columns(y=pl.Series((codes[:, 0] + codes[:, 1]) % 3 == 0))
+    assert trials_of(rule, n_estimators=60).keys() == {"all rows", "symmetric and leafwise"}
+
+
+def test_sparse_data_is_no_reason_to_fail(frame):
+    """A column without values, classes of three and of two rows, and groups of one row each."""
+    small = frame.head(60).with_columns(nothing=pl.lit(None, pl.Float64), unnamed=pl.lit(None, pl.String))
+    few, row = {"n_estimators": 2, "quality": 2, "verbose": False}, pl.int_range(pl.len())
+    kinds = pl.when(row < 3).then(pl.lit("rare")).when(row < 30).then(pl.lit("a")).otherwise(pl.lit("b"))
+    for target in ("y", kinds, row < 2):
+        data = small if isinstance(target, str) else small.with_columns(y=target)
+        made = fb.auto(data, "y", features=["x", "nothing", "unnamed"], **few)
+        assert len(made.predict(small)) == 60
+    grouped = fb.auto(small.with_columns(row=row), "y", groups="row", features=["x"], **few)
+    assert grouped.leaderboard["fits"].to_list() == [3]
+
+
 def test_data_that_will_not_do(frame):
     with pytest.raises(fb.DataError, match="the data has 9 rows; auto holds out 5 folds of at least 2 rows"):
         fb.auto(frame.head(9), "y", **FEATURES)
