@@ -209,6 +209,8 @@ def plan_fit(
     if folds is None:
         opened: Source = open_source(data, clusters=True, types=_known_types(initial, target))
     else:
+        if isinstance(data, DatabaseTable) and group is not None:
+            data.check_apart("group", group)
         opened = open_source(data)
     source, held_out = held_out_sources(opened, valid, time, group, settings.seed)
     description = choose_engine(engine, source, method.contract, method.setting, settings.n_jobs, shards)

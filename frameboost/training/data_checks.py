@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 from frameboost.binning.bins import Bins
 from frameboost.checks.messages import counted, did_you_mean, listed, shown, warn
+from frameboost.data.database_table import DatabaseTable
 from frameboost.data.feature_columns import chosen_names
 from frameboost.data.held_out import HeldOut
 from frameboost.data.opening import open_rows
@@ -150,6 +151,8 @@ def open_labelled(
     DataError, ParameterError
         If the rows do not go with the model.
     """
+    if isinstance(data, DatabaseTable) and group is not None:
+        data.check_apart("group", group)
     loss, rows = ensemble.loss, open_rows(data, labelled_columns(ensemble, target), exactly=exactly)
     source = with_label_codes(rows, target, ensemble.labels)
     ensemble.find_in(source)

@@ -339,8 +339,13 @@ def test_queries_that_floats_do_not_tell_apart_are_an_error(name):
     expected = fb.fit(frame, "y", **options)
     for engine in ("auto", "sql"):
         assert fb.fit(of_names(10**15), "y", engine=engine, **options).trees.equals(expected.trees)
-        with pytest.raises(fb.DataError, match=r"group column 'query' has 10 values of type .* are 1 as float64"):
-            fb.fit(of_names(10**30), "y", engine=engine, **options)
+    table, is_told = of_names(10**30), {"match": r"group column 'query' has 10 values of type .* are 1 as float64"}
+    for use in (
+        lambda: fb.fit(table, "y", **options), lambda: fb.fit(table, "y", engine="sql", **options),
+        lambda: fb.cv(table, "y", folds=2, **options), lambda: expected.evaluate(table, "y", group="query"),
+    ):  # fmt: skip
+        with pytest.raises(fb.DataError, **is_told):
+            use()
 
 
 @pytest.fixture(scope="module")
