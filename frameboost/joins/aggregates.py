@@ -180,7 +180,7 @@ def _functions(columns: object) -> dict[str, tuple[str, ...]]:
         for function in functions:
             if function not in FUNCTIONS[1:]:
                 raise ParameterError(
-                    f"columns names {shown(function)} of {shown(name)}; there are {listed(FUNCTIONS[1:])}"
+                    f"columns has {shown(function)} for {shown(name)}, not one of {listed(FUNCTIONS[1:])}"
                 )
         functions_of[name] = functions
     return functions_of

@@ -167,7 +167,7 @@ REFUSED = [
     (lambda m: fb.join(DATA, DATA, on=5), "on must be a column name or a list of them, not 5"),
     (lambda m: fb.join(DATA, DATA, left_on="x", right_on=DATA), "right_on must be a column name or a list of them"),
     (lambda m: fb.aggregate(DATA, by=5), "by must be a column name or a list of them, not 5"),
-    (lambda m: fb.aggregate(DATA, by="s", columns={"x": 5}), "columns names 5 of 'x'; there are"),
+    (lambda m: fb.aggregate(DATA, by="s", columns={"x": 5}), "columns has 5 for 'x', not one of"),
     (lambda m: fb.aggregate(DATA, by="s", time=5), "time must be a column name, not 5"),
     (lambda m: fb.Metric("m", "SUM(label)", columns=5), "columns must be a list of names, not 5"),
     (lambda m: fb.Metric("m", "SUM(label)", terms=5), "terms must be a dict of terms by name, not 5"),

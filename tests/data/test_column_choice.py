@@ -94,7 +94,7 @@ _REFUSED = {
     "a number": ({"exclude": 3},
                  "exclude must be a list of column names, a polars selector or a function of a name, not 3"),
     "a list of numbers": ({"exclude": [3]}, "exclude must name columns, not 3"),
-    "twice": ({"features": ["x_1", cs.by_name("x_2"), "x_1"]}, "feature 'x_1' is given 2 times"),
+    "twice": ({"features": ["x_1", cs.by_name("x_2"), "x_1"]}, "feature 'x_1' is listed 2 times"),
     "a name with a role": ({"features": ["x_1", "y"]}, "feature 'y' is also the target"),
 }  # fmt: skip
 

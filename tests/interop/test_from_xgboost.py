@@ -558,11 +558,11 @@ def test_linear_boosters_and_unknown_objectives_are_refused():
 @cases(
     ("change", "says"),
     [
-        (lambda t: t.update(left_children=[0, *t["left_children"][1:]]), "parent already"),
-        (lambda t: t.update(left_children=[99, *t["left_children"][1:]]), "no node"),
-        (lambda t: t.update(right_children=t["left_children"]), "parent already"),
+        (lambda t: t.update(left_children=[0, *t["left_children"][1:]]), "another parent"),
+        (lambda t: t.update(left_children=[99, *t["left_children"][1:]]), "not a node"),
+        (lambda t: t.update(right_children=t["left_children"]), "another parent"),
         (lambda t: t["right_children"].pop(), '"right_children" must have'),
-        (lambda t: t.update(split_indices=[4] * len(t["split_indices"])), "none of the 4"),
+        (lambda t: t.update(split_indices=[4] * len(t["split_indices"])), "not one of the 4"),
         (lambda t: t.update(split_conditions=[1e39] * len(t["split_conditions"])), "finite"),
         (lambda t: t["tree_param"].update(num_nodes="0"), "entries"),
         (lambda t: t["tree_param"].update(size_leaf_vector="3"), "3 values"),

@@ -191,7 +191,7 @@ def test_damaged_files(tmp_path, model, path, value):
         ({"by": []}, fb.ParameterError, "by is an empty list; name at least one column"),
         ({"by": "id"}, fb.DataError, "column 'id' is not in the table to aggregate"),
         ({"by": "customer", "columns": ["price"]}, fb.ParameterError, "columns must be a dict"),
-        ({"by": "customer", "columns": {"price": "median"}}, fb.ParameterError, "asks for 'median' of 'price'"),
+        ({"by": "customer", "columns": {"price": "median"}}, fb.ParameterError, "columns has 'median' for 'price'"),
         ({"by": "customer", "columns": {"price": "last"}}, fb.ParameterError, "'last' needs time"),
         ({"by": "customer", "columns": {"what": "sum"}}, fb.DataError, "'what' has type String, which has no sum"),
         ({"by": "customer", "columns": {"prise": "sum"}}, fb.DataError, "'prise' is not in the table"),

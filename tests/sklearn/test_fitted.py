@@ -153,7 +153,7 @@ X_40, Y_40 = np.arange(40.0).reshape(-1, 1), np.arange(40.0)
          r"^sample_weight_eval_set\[0\] has negative weights, the lowest -39; a weight must be 0 or more$"),
         ({"eval_set": [(X_40, Y_40)], "sample_weight_eval_set": Y_40},
          "^sample_weight_eval_set must be a list with an item for each pair of eval_set, not "),
-        ({"sample_weight_eval_set": [Y_40]}, "^sample_weight_eval_set is for the rows of eval_set, which is not"),
+        ({"sample_weight_eval_set": [Y_40]}, "^sample_weight_eval_set is for the rows of eval_set, which is missing"),
     ],
 )  # fmt: skip
 def test_messages_about_rows_to_validate_on_name_the_argument(arguments, message):
