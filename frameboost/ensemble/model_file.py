@@ -624,8 +624,8 @@ _TRAINING = "damaged model, training"
 _TRAINING_FIELDS = ("history", "best_iteration", "best_score", "hint", "leaderboard")
 # The columns of a leaderboard; the second is the metric, by its name.
 _BEHIND = {
-    "weight": pl.Float64(), "fits": pl.Int64(), "rounds": pl.Float64(), "seconds": pl.Float64(),
-    "settings": pl.String(),
+    "weight": pl.Float64(), "fits": pl.Int64(), "rounds": pl.Float64(), "leaves": pl.Int64(),
+    "seconds": pl.Float64(), "settings": pl.String(),
 }  # fmt: skip
 _NOT_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 _LONGEST_HINT = 10_000

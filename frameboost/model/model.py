@@ -261,15 +261,16 @@ class Model:
         """The trials of `frameboost.auto`, those with the largest weight in the model first.
 
         Columns: ``trial`` (the name of the settings), the metric (the mean over folds, on held-out rows), ``weight``
-        (the part in the model), ``fits``, ``rounds`` (the mean of the fits), ``seconds`` by the clock, in which fits
-        run side by side, and ``settings``. It is empty in a model of `frameboost.fit`.
+        (the part in the model), ``fits``, ``rounds`` (the mean of the fits), ``leaves`` (of all trees of the trial,
+        which their SQL is as long as), ``seconds`` by the clock, in which fits run side by side, and ``settings``. It
+        is empty in a model of `frameboost.fit`.
 
         Examples
         --------
         >>> import polars as pl, frameboost as fb
         >>> df = pl.DataFrame({"x": [i % 4 for i in range(200)]}).with_columns(y=pl.col("x") * 2.0)
         >>> fb.auto(df, "y", quality=1).leaderboard.columns
-        ['trial', 'rmse', 'weight', 'fits', 'rounds', 'seconds', 'settings']
+        ['trial', 'rmse', 'weight', 'fits', 'rounds', 'leaves', 'seconds', 'settings']
         """
         return self._ensemble.training.leaderboard.clone()
 

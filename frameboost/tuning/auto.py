@@ -516,6 +516,7 @@ def _leaderboard(
             "weight": [weights.get(name, 0.0) for name in names],
             "fits": [len(trial.models) for trial in trials],
             "rounds": [trial.rounds for trial in trials],
+            "leaves": [trial.leaves for trial in trials],
             "seconds": [trial.seconds for trial in trials],
             "settings": [_text(trial.recipe) for trial in trials],
         },

@@ -125,6 +125,11 @@ class Trial:
         """The mean number of rounds that early stopping kept."""
         return fmean(model.n_rounds for model in self.models.values())
 
+    @property
+    def leaves(self) -> int:
+        """The number of leaves of all trees, which their SQL is as long as."""
+        return sum(len(tree) // 2 + 1 for model in self.models.values() for tree in model.ensemble.trees)
+
 
 class _MustBeFinite:
     """A callback of a fit that ends a search by a metric without a finite value, which would never stop."""

@@ -16,7 +16,7 @@ ROWS = pl.DataFrame({"x": [i % 7 for i in range(60)], "z": [i * 11 % 13 for i in
 )
 BOARD = pl.DataFrame({
     "trial": ["a", "b"], "rmse": [1.0, math.inf], "weight": [1.0, 0.0], "fits": [3, 2], "rounds": [4.5, 2.0],
-    "seconds": [0.125, 3.0], "settings": ["max_depth=3", ""],
+    "leaves": [40, 2**40], "seconds": [0.125, 3.0], "settings": ["max_depth=3", ""],
 })  # fmt: skip
 OF_FIT = fb.fit(ROWS[:40], "y", features=["x", "z"], valid=ROWS[40:], n_estimators=5, eval_metric=["mae", "rmse"])
 

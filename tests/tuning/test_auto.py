@@ -65,7 +65,8 @@ def test_the_model_is_the_mean_of_fits_of_two_shapes_over_folds(frame, model):
     fits = fits_of(frame, recipe)
     assert [fit.parameters["grow_policy"] for fit, _ in fits] == ["symmetric", "lossguide"] * 2 + ["symmetric"]
     (row,) = model.leaderboard.rows(named=True)
-    assert list(row) == ["trial", "rmse", "weight", "fits", "rounds", "seconds", "settings"]
+    assert list(row) == ["trial", "rmse", "weight", "fits", "rounds", "leaves", "seconds", "settings"]
+    assert row["leaves"] == model.trees["left"].is_null().sum()
     assert row["rmse"] == pytest.approx(np.mean([rmse(fit.predict(held), held["y"]) for fit, held in fits]), rel=1e-9)
     assert (row["weight"], row["fits"]) == (1.0, 5)
     assert row["rounds"] == np.mean([fit.n_rounds for fit, _ in fits])
