@@ -209,6 +209,9 @@ def setting(text: str, example: str = "max_depth=3") -> tuple[str, Any]:
     return name.strip().replace("-", "_"), value(written.strip())
 
 
+_NUMBER = r"[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?"
+
+
 def value(text: str) -> Any:
     """Parse a value: a number, ``true``, ``none``, JSON, a list ``0.1,0.9``, a mapping ``x=1,y=-1``, or text.
 
@@ -216,6 +219,8 @@ def value(text: str) -> Any:
 
     >>> value("5"), value("1e-3"), value("none"), value("hist"), value("0.1,0.9"), value("x=1,y=-1"), value('[["x"]]')
     (5, 0.001, None, 'hist', [0.1, 0.9], {'x': 1, 'y': -1}, [['x']])
+    >>> value("share=0.2"), value("x=.5,y=1e-3")
+    ({'share': 0.2}, {'x': 0.5, 'y': 0.001})
     """
     for read in (int, float, json.loads):
         try:
@@ -226,6 +231,6 @@ def value(text: str) -> Any:
         return None
     if text in ("True", "False"):
         return text == "True"
-    if re.fullmatch(r".+=\s*[-+]?\d+", text, re.DOTALL):
+    if re.fullmatch(rf".+=\s*{_NUMBER}", text, re.DOTALL):
         return {name: value(number) for name, number in pairs(text).items()}
     return [value(part) for part in text.split(",")] if "," in text else text

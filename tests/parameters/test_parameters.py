@@ -11,6 +11,7 @@ import pytest
 import xgboost
 
 import frameboost as fb
+from frameboost.cli import options
 from frameboost.parameters.parameters import Parameters, markdown_table
 from tests.support.cases import cases
 
@@ -123,3 +124,13 @@ def test_documentation_names_every_parameter():
         assert f"\n{item.name} : " in fb.fit.__doc__
     page = (Path(__file__).parents[2] / "docs" / "parameters.md").read_text(encoding="utf-8")
     assert markdown_table() in page, "docs/parameters.md is not what frameboost.parameters.parameters says"
+
+
+@cases(("name", "written", "read"), [
+    ("threshold", "share=0.2", {"share": 0.2}), ("threshold", "f1", "f1"), ("threshold", "0.3", 0.3),
+    ("threshold", "false_positive=.5,false_negative=1e1", {"false_positive": 0.5, "false_negative": 10.0}),
+    ("class_weight", "it's late=2.5", {"it's late": 2.5}), ("class_weight", "yes=3,no=0.5", {"yes": 3.0, "no": 0.5}),
+    ("feature_weights", "x=0.5", {"x": 0.5}), ("monotone_constraints", "x=-1", {"x": -1}),
+])  # fmt: skip
+def test_a_mapping_on_the_command_line_is_that_of_python(name, written, read):
+    assert getattr(Parameters(**{name: options.value(written)}), name) == read

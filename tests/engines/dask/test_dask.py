@@ -39,7 +39,7 @@ def frame() -> pl.DataFrame:
     ("amount", {"shards": 5}, {"objective": "reg:absoluteerror", "subsample": 0.7, "target_transform": "asinh"}),
     ("late", {"engine": "polars"},
      {"objective": "binary:logistic", "eval_metric": ["logloss", "auc"], "valid": "w > 1.4", "min_child_samples": 30,
-      "class_weight": "balanced", "threshold": 0.3}),
+      "class_weight": "balanced", "threshold": "f1"}),
 ])  # fmt: skip
 def test_the_model_is_that_of_one_machine(client, frame, target, engine, more):
     options = {"features": FEATURES, **SHAPE, **more}
