@@ -36,7 +36,7 @@ from frameboost.losses.loss import Loss, family_of, multi_target_loss, offset_of
 from frameboost.metrics.metric import AnyMetric, Metric, as_function, evaluate, get_metrics, metrics_of, title_of
 from frameboost.model.continuation import check_continues, join_ensembles
 from frameboost.model.model import Model
-from frameboost.model.threshold import ThresholdAtBestRound, decided
+from frameboost.model.threshold import ThresholdAtBestRound, check_rule, decided
 from frameboost.parameters.parameters import Parameters, parameter_table
 from frameboost.planning import FitPlan, plan_fit, read_once
 from frameboost.runtime.interrupts import closed_after, defer_in_callbacks, defer_signals, unwrap_handler_errors
@@ -363,8 +363,10 @@ def _learnt(planned: FitPlan, loss: Loss, rows: Rows, log: EvaluationLog) -> lis
     learnt: list[Smearing | ThresholdAtBestRound] = []
     if planned.is_smeared:
         learnt.append(Smearing(loss, rows, log))
-    if planned.chooses_threshold and not _scores_again(planned):
-        learnt.append(ThresholdAtBestRound(planned.settings.threshold, rows, log))
+    if planned.chooses_threshold:
+        check_rule(planned.settings.threshold, rows)
+        if not _scores_again(planned):
+            learnt.append(ThresholdAtBestRound(planned.settings.threshold, rows, log))
     return learnt
 
 

@@ -22,7 +22,7 @@ from frameboost.parameters.parameters import threshold_or_rule
 from frameboost.prediction.predictor import Predictor
 from frameboost.training.evaluation_log import AtBestRound, EvaluationLog
 
-__all__ = ["ThresholdAtBestRound", "chosen_threshold", "decided", "scores_of"]
+__all__ = ["ThresholdAtBestRound", "check_rule", "chosen_threshold", "decided", "scores_of"]
 
 _MOST_DIGITS = 17
 
@@ -90,6 +90,13 @@ class ThresholdAtBestRound(AtBestRound):
         return decided(ensemble, self.value()[0])
 
 
+def check_rule(rule: object, rows: Rows) -> None:
+    """Raise `DataError` if a rule needs a row of the second class, and none of these is."""
+    of_second = Expression(_SIDES["positive"], ("label", "weight"))
+    if _needs_second(rule) and not rows.aggregate({"weight": Aggregate("max", of_second)})["weight"]:
+        raise _without_second(rule)
+
+
 def chosen_threshold(rule: object, rows: pl.DataFrame | Rows) -> float:
     """Return the threshold that a rule chooses, in few digits, between two probabilities of the rows.
 
@@ -151,16 +158,26 @@ _TAKEN = f"({_TRUE} + {_FALSE})"
 
 def _loss(rule: object, positive: float, negative: float) -> tuple[str, float]:
     """Return what a rule minimises, over the distinct scores, and where no row is taken for one of the second class."""
-    if isinstance(rule, Mapping) and "share" not in rule:
+    if not _needs_second(rule):
+        assert isinstance(rule, Mapping)
         false_positive, false_negative = rule["false_positive"], rule["false_negative"]
         missed = f"({positive!r} - {_TRUE})"
         return f"({false_positive!r} * {_FALSE} + {false_negative!r} * {missed})", false_negative * positive
     if not positive:
-        raise DataError(f"threshold={shown(rule)} needs a label of the second class")
+        raise _without_second(rule)
     if rule == "f1":
         return f"(-2 * {_TRUE} / ({_TAKEN} + {positive!r}))", 0.0
     assert isinstance(rule, Mapping)
     return f"ABS({_TAKEN} / {positive + negative!r} - {rule['share']!r})", rule["share"]
+
+
+def _needs_second(rule: object) -> bool:
+    """Whether a rule needs rows of the second class; costs do not."""
+    return not isinstance(rule, Mapping) or "share" in rule
+
+
+def _without_second(rule: object) -> DataError:
+    return DataError(f"threshold={shown(rule)} is chosen on rows of both classes, and none of these is of the second")
 
 
 def _between(low: float, high: float) -> float:

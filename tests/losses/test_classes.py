@@ -258,6 +258,21 @@ def test_a_rule_needs_rows(tmp_path):
             fb.fit(fb.table(con, "rows", dialect="duckdb"), "yes", threshold="f1", checkpoint=tmp_path / "c", **OPTIONS)
 
 
+def test_a_rule_without_rows_of_the_second_class_is_an_error_before_any_work():
+    def called(*_):
+        raise AssertionError("a round was trained")
+
+    with duckdb.connect() as con:
+        con.execute("CREATE TABLE rows AS SELECT *, row_number() OVER () AS id FROM ROWS")
+        for data in (ROWS, con.table("rows"), fb.table(con, "rows", dialect="duckdb", key="id")):
+            for rule in ("f1", {"share": 0.2}):
+                options = OPTIONS | {"threshold": rule, "valid": "NOT late AND held", "callbacks": [called]}
+                with pytest.raises(fb.DataError, match="is chosen on rows of both classes, and none of these is of"):
+                    fb.fit(data, "late", **options)
+    costs = {"false_positive": 1, "false_negative": 5}
+    assert fb.fit(ROWS, "late", threshold=costs, valid="NOT late AND held", **OPTIONS).parameters["threshold"] > 0.5
+
+
 RULES = ["f1", {"false_positive": 1, "false_negative": 5}, {"share": 0.2}]
 
 
@@ -268,6 +283,7 @@ def test_every_engine_finds_the_threshold_of_a_rule(engine):
         data = con.table("rows") if engine == "duckdb" else ROWS
         for rule, shards in zip(RULES, (None, 2, 3), strict=True):
             options = OPTIONS | {"weight": "w", "valid": "held", "early_stopping_rounds": 2, "threshold": rule}
+            options |= {"class_weight": "balanced", "base_margin": "offset"}
             expected = fb.fit(ROWS, "yes", **options).parameters["threshold"]
             sharded = {} if engine == "duckdb" else {"shards": shards}
             assert fb.fit(data, "yes", engine=engine, **sharded, **options).parameters["threshold"] == expected
