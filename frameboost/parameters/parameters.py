@@ -327,6 +327,8 @@ def category_columns(value: object) -> list[str] | list[int] | list[bool] | None
         value = value.removeprefix("name:").split(",")
     elif isinstance(value, str) and re.fullmatch(r"\d+(,\d+)*", value):
         value = [int(position) for position in value.split(",")]
+    elif isinstance(value, numbers.Integral) and not isinstance(value, bool | np.bool_):  # LightGBM's, of one column
+        value = [value]
     if not isinstance(value, str | bytes | Mapping) and is_iterable(value):
         items = list(value)
         if all(isinstance(item, str) for item in items):

@@ -136,7 +136,10 @@ def test_columns_are_chosen_by_name_by_position_or_by_a_mask(frame, choice):
 def test_names_of_other_libraries(frame):
     options = {"features": ["i", "x"], "n_estimators": 1}
     expected = fb.fit(frame, "y", categorical_features=["i"], **options)
-    for named in ({"cat_features": ["i"]}, {"categorical_feature": [0]}, {"feature_types": ["c", "q"]}):
+    for named in (
+        {"cat_features": ["i"]}, {"categorical_feature": [0]}, {"categorical_feature": 0},
+        {"feature_types": ["c", "q"]},
+    ):  # fmt: skip
         assert fb.fit(frame, "y", **named, **options) == expected
     plain = fb.fit(frame, "y", **options)
     for nothing in ({"categorical_features": "from_dtype"}, {"categorical_feature": "auto"}, {"feature_types": None}):
