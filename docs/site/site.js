@@ -1,8 +1,8 @@
 "use strict";
-// Code that is wider than its place can be scrolled from the keyboard.
+// Code and tables that are wider than their place can be scrolled from the keyboard.
 function reachScrolling() {
-  for (const code of document.querySelectorAll("pre > code")) {
-    if (code.scrollWidth > code.clientWidth) code.tabIndex = 0;
+  for (const part of document.querySelectorAll("pre > code, .md-typeset__scrollwrap")) {
+    if (part.scrollWidth > part.clientWidth) part.tabIndex = 0;
   }
 }
 addEventListener("load", reachScrolling);
