@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from frameboost.checks.messages import shown
+from frameboost.checks.messages import counted, shown
 from frameboost.compile.sql.stages import TableSource
 from frameboost.data.database_table import DatabaseTable
 from frameboost.database.database_model import DatabaseModel, database_model
@@ -82,13 +82,15 @@ class TableToScore:
             target, roles, rows = self._dealt(target, roles, *dealt)
         query = self._over(rows).evaluate_query("rows", target, eval_metric=metric, **roles)  # type: ignore[arg-type]
         types = dict.fromkeys(("rows", "unlabelled", "invalid"), _INTEGER) | {"metric": _TEXT, "value": _NUMBER}
-        found = self._table.connection.frame(query, types).row(0, named=True)
-        wrong = found["unlabelled"] + found["invalid"]
-        if wrong or found["value"] is None:
-            what = f"{wrong:,} rows" if wrong else "no row"
-            has = "have no label, or one, a weight or an offset that the objective can't have" if wrong else "counts"
-            raise DataError(f"of table {shown(self._table.name)} {what} {has}, so that there is no metric")
-        return float(found["value"])
+        row = self._table.connection.frame(query, types).row(0, named=True)
+        if wrong := row["unlabelled"] + row["invalid"]:
+            raise DataError(
+                f"table {shown(self._table.name)} has {counted(wrong, 'row')} without a label, or with a label, a "
+                "weight or an offset that the objective can't have"
+            )
+        if row["value"] is None:
+            raise DataError(f"table {shown(self._table.name)} has no row that counts, so that there is no metric")
+        return float(row["value"])
 
     def mean_magnitudes(self) -> npt.NDArray[np.float64]:
         """Return the mean magnitude of each feature's Shapley values, summed over the outputs.
@@ -139,7 +141,9 @@ class TableToScore:
         """
         quote, dialect, table = self._dialect.quote, self._dialect, self._table
         columns, other = self._read(target, roles), free_name("undealt", table.columns)
-        own, position, rank, draw = (free_name(name, table.columns) for name in ("dealt", "position", "number", "draw"))
+        value_dealt, position, rank, draw = (
+            free_name(name, table.columns) for name in ("dealt", "position", "number", "draw")
+        )
         value = columns.pop(quote(feature))
 
         def called(name: Any) -> Any:
@@ -148,14 +152,14 @@ class TableToScore:
         targets = called(target) if isinstance(target, str) else [called(name) for name in target]
         numbered = f"ROW_NUMBER() OVER ({table.in_order.strip()}) - 1"
         left = table.select(columns | {quote(other): value, quote(position): numbered})
-        in_order = table.select({quote(own): value, quote(position): numbered})
+        in_order = table.select({quote(value_dealt): value, quote(position): numbered})
         drawn = draw_query(in_order, quote(position), key, draw, dialect)
         order = f"ROW_NUMBER() OVER (ORDER BY {quote(draw)} ASC, {quote(position)} ASC) - 1 AS {quote(rank)}"
         right = dialect.select_besides(drawn, order, "ranked")
         a, b, as_ = quote("rows_in_order"), quote("rows_drawn"), dialect.statements.alias
         kept = [f"{a}.{name} AS {name}" for name in [*columns, quote(other)]]
         select = (
-            f"{', '.join(kept)}, {b}.{quote(own)} AS {quote(feature)} FROM ({left}) {as_}{a} "
+            f"{', '.join(kept)}, {b}.{quote(value_dealt)} AS {quote(feature)} FROM ({left}) {as_}{a} "
             f"JOIN ({right}) {as_}{b} ON {a}.{quote(position)} = {b}.{quote(rank)}"
         )
         stage = _FENCED.get(dialect.name, dialect.statements.fenced_stage)

@@ -55,7 +55,8 @@ def permutation_importance(
             _check_columns(ensemble, data, target, named)
             one = metric.name if eval_metric is None else metrics_of(eval_metric)[-1]
             table, sign = TableToScore(ensemble, data), -1.0 if metric.maximize else 1.0
-            return deal(lambda dealt: sign * table.metric(target, named, one, dealt))
+            with suppress(TooLargeError):
+                return deal(lambda dealt: sign * table.metric(target, named, one, dealt))
     source, roles = open_labelled(ensemble, data, target, weight, label_upper_bound, group)
     read = dict.fromkeys([*ensemble.read_names, *roles.values()])
     frame = source.to_frame(list(read)).collect()  # once, so that the rows have one order

@@ -9,6 +9,7 @@ import pytest
 from polars.testing import assert_frame_equal
 
 import frameboost as fb
+from frameboost.dialects.built_in import get_dialect
 from frameboost.expressions.draws import draw_key, hash32
 from tests.engines.databases.test_tables import connection_of, stored
 from tests.support.cases import cases
@@ -146,18 +147,32 @@ def test_a_table_says_what_a_query_cannot(frame):
         options = {"group": "query", "eval_metric": "ndcg"}  # read in the order of the key
         of_ranks = grades.importance("permutation", table, "grade", **options)
         assert_frame_equal(of_ranks, grades.importance("permutation", frame, "grade", **options), rel_tol=1e-12)
-        with pytest.raises(fb.DataError, match="no row counts, so that there is no metric"):
+        with pytest.raises(fb.DataError, match=r"table .* has no row that counts, so that there is no metric"):
             model.importance("permutation", some, "y")
         with pytest.raises(fb.DataError, match="has no rows"):
             model.importance("shap", some)
         with pytest.raises(fb.DataError, match="target column 'nobody' is not in the data"):
             model.importance("permutation", table, "nobody")
         con.execute("UPDATE t SET y = NULL WHERE id = 3")
-        with pytest.raises(fb.DataError, match=r"of table 't' 1 rows? ha"):
+        with pytest.raises(fb.DataError, match=r"table 't' has 1 row without a label, or with a label, a weight or"):
             model.importance("permutation", table, "y")
         con.execute("UPDATE t SET id = 4 WHERE id = 3")
         with pytest.raises(fb.DataError, match="key column 'id' has 239 distinct values in 240 rows"):
             model.importance("permutation", table, "y")
+
+
+def test_what_is_too_large_for_a_query_is_read(frame, monkeypatch):
+    model = fb.fit(frame, "y", features=["x", "kind"], n_estimators=4)
+    with duckdb.connect() as con:
+        con.execute("CREATE TABLE t AS SELECT row_number() OVER () AS id, * FROM frame")
+        table, limit = fb.table(con, "t", dialect="duckdb", key="id"), "frameboost.database.database_model.get_dialect"
+        small = get_dialect("duckdb", {"text": 300})
+        monkeypatch.setattr(limit, lambda *_: small)
+        with pytest.raises(fb.TooLargeError):
+            model.database().evaluate_query("t", "y")
+        for kind, of_labels in (("shap", {}), ("permutation", {"target": "y", "repeats": 2})):
+            expected = model.importance(kind, frame, **of_labels)
+            assert_frame_equal(model.importance(kind, table, **of_labels), expected, rel_tol=1e-12)
 
 
 def test_a_feature_that_has_another_role_keeps_it(frame):
