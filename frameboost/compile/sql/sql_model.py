@@ -240,7 +240,7 @@ class SqlModel:
         """Return a number of steps of a margin in its units."""
         return f"({margin} * {self.dialect.number(self.steps[number].size)})" if self.steps else margin
 
-    @property
+    @cached_property
     def writer(self) -> TreeWriter:
         """What writes the trees."""
         is_small = sum(map(len, self.every_tree())) <= _MAX_IN_LINES
