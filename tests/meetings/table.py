@@ -104,7 +104,6 @@ _APART: list[tuple[str, str, Callable[[str, str], bool]]] = [
     # what is refused, as the documentation says
     ("loss", "growth", lambda loss, g: g == "slopes" and loss in ("absolute", *_SEVERAL_MARGINS, "ranks")),
     ("loss", "growth", lambda loss, g: g == "vector" and loss not in ("three numbers", "two targets", "quantiles")),
-    ("loss", "growth", lambda loss, g: g == "monotone" and loss in ("absolute", "quantiles")),
     ("growth", "engine", lambda g, e: e == "shards" and g in ("approx", "exact", "slopes", "vector")),
     ("growth", "engine", lambda g, e: g == "exact" and e in ("polars", "duckdb")),
     ("growth", "container", lambda g, k: g == "exact" and k in _IN_DUCKDB),
