@@ -8,6 +8,7 @@ from html.parser import HTMLParser
 
 import pytest
 
+from tests.support.browser import Browser
 from tests.support.hostile import SCRIPT, hostile, hostile_charts
 
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
@@ -95,3 +96,25 @@ def test_no_name_in_a_chart_is_run(tmp_path):
     assert found.title == "quiet"
     assert found.charts.keys() == charts.keys()
     assert [name for name, (_, marks) in found.charts.items() if marks == 0] == []
+
+
+def test_the_page_fits_phones_screens_and_paper(hostile_page, tmp_path):
+    path = tmp_path / "report.html"
+    path.write_text(hostile_page, encoding="utf-8")
+    ready = "document.documentElement.dataset.charts ? done() : setTimeout(wait, 50)"
+    drawn = f"new Promise(done => (function wait() {{ {ready} }})())"
+    with Browser() as browser:
+        for width in (360, 800, 1400):
+            browser.show(width, dark=True)
+            browser.open(path)
+            browser.value(drawn)
+            assert browser.value("document.documentElement.scrollWidth") <= width
+            charts = "Array.from(document.querySelectorAll('.chart svg'), svg => svg.getBoundingClientRect().right)"
+            assert max(browser.value(charts)) <= width
+        # On paper nothing is dark, whatever the screen is.
+        browser.call("Emulation.setEmulatedMedia", media="print")
+        assert browser.value("getComputedStyle(document.body).backgroundColor") == "rgba(0, 0, 0, 0)"
+        assert browser.value("getComputedStyle(document.querySelector('nav')).display") == "none"
+        light = "getComputedStyle(document.querySelector('section')).backgroundColor"
+        assert browser.value(light) == "rgb(255, 255, 255)"
+    assert browser.log == []
