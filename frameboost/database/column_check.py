@@ -47,8 +47,8 @@ def check_columns_query(table: str, columns: Mapping[str, FeatureColumn], dialec
     ]  # fmt: skip
     expected = dialect.constant_rows(rows, [quote(name) for name in _COLUMNS])
     alias, e, t = dialect.statements.alias, quote("e"), quote("t")
-    name, expected = f"{t}.{quote('name')}", f"{e}.{quote('column_name')}"
-    same = f"LOWER({name}) = LOWER({expected})" if any_case else f"{name} = {expected}"
+    name, known_name = f"{t}.{quote('name')}", f"{e}.{quote('column_name')}"
+    same = f"LOWER({name}) = LOWER({known_name})" if any_case else f"{name} = {known_name}"
     family, type_ = f"{e}.{quote('family')}", f"LOWER({t}.{quote('type')})"
     has = {kind: " OR ".join(f"{type_} LIKE {dialect.string(f'%{word}%')}" for word in words)
            for kind, words in _FAMILIES.items()}  # fmt: skip
