@@ -37,7 +37,7 @@ from frameboost.metrics.metric import AnyMetric, Metric, as_function, evaluate, 
 from frameboost.model.continuation import check_continues, join_ensembles
 from frameboost.model.model import Model
 from frameboost.model.threshold import ThresholdAtBestRound, check_rule, decided
-from frameboost.parameters.parameters import Parameters, parameter_table
+from frameboost.parameters.parameters import FIT_ALIASES, Parameters, parameter_table, under_our_names
 from frameboost.planning import FitPlan, plan_fit, read_once
 from frameboost.runtime.interrupts import closed_after, defer_in_callbacks, defer_signals, unwrap_handler_errors
 from frameboost.runtime.progress import LOG, announce_compilation, progress
@@ -91,7 +91,7 @@ def fit(
     checkpoint: str | os.PathLike[str] | None = None,
     checkpoint_every: int = 10,
     max_sql: str | int | None = None,
-    verbose: bool | None = None,
+    verbose: bool | int | None = None,
     **parameters: Unpack[TrainingParameters],
 ) -> Model:
     """Train a gradient boosted model on a frame or on a table in a database.
@@ -202,10 +202,11 @@ def fit(
         bytes of one query in standard SQL (views may have less; ``docs/dialects.md``). The model has the first rounds
         that fit, and says so where these are not all, with what that costs by the last metric. It can't be combined
         with ``folds``; `auto` has ``fits``.
-    verbose : bool, optional
+    verbose : bool or int, optional
         Whether to show a progress bar for a long fit, and a message when kernels are compiled (once on a machine), both
         on standard error; by default in a terminal and in a notebook, and the message also in logs if it takes over a
-        second. `logging` has both by the name ``frameboost``, at the level INFO.
+        second. A number is True from 1 on (LightGBM's ``verbose=-1`` is False). `logging` has both by the name
+        ``frameboost``, at the level INFO.
     **parameters : all other parameters
         Those of trees, regularisation, sampling and the objective, by XGBoost's names and its aliases:
         ``docs/parameters.md``.
@@ -239,6 +240,11 @@ def fit(
     Model: binary:logistic, 2 trees (depth 1, 4 leaves), 1 feature
       x  float64
     """
+    if not FIT_ALIASES.keys().isdisjoint(parameters):
+        named = {} if eval_metric is None else {"eval_metric": eval_metric}
+        arguments = under_our_names(named | parameters)
+        eval_metric = arguments.pop("eval_metric", None)
+        parameters = cast("TrainingParameters", arguments)
     if folds is not None:
         refuse_with_folds(locals())
     budget = None if max_sql is None else SqlBudget.of("max_sql", max_sql)
@@ -283,7 +289,7 @@ def _within(budget: SqlBudget, model: Model) -> Ensemble:
 
 def train_planned(
     planned: FitPlan, *, eval_metric: Any = None, train_metrics: bool = False,
-    callbacks: Sequence[Callback] = (), checkpoint: Checkpoint | None = None, verbose: bool | None = None,
+    callbacks: Sequence[Callback] = (), checkpoint: Checkpoint | None = None, verbose: bool | int | None = None,
 ) -> Model:  # fmt: skip
     """Train what is planned; the other arguments are those of `fit`.
 
@@ -518,7 +524,7 @@ def plan_with(
     data: Any, target: str | Sequence[str], options: Mapping[str, Any]
 ) -> tuple[FitPlan, Callable[[FitPlan], Model]]:
     """Return the plan of a fit with these arguments of `fit`, and what trains it, or one like it."""
-    named = inspect.signature(fit).parameters
+    named, options = inspect.signature(fit).parameters, under_our_names(options)
 
     def arguments_of(function: Callable[..., object]) -> dict[str, Any]:
         own = [each.name for each in inspect.signature(function).parameters.values() if each.kind is each.KEYWORD_ONLY]

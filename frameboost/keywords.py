@@ -155,6 +155,9 @@ class _Parameters(TypedDict, total=False):
     n_thread: int | None
     num_thread: int | None
     num_threads: int | None
+    metric: str | Metric | Callable[..., Any] | Iterable[str | Metric | Callable[..., Any]] | None
+    metrics: str | Metric | Callable[..., Any] | Iterable[str | Metric | Callable[..., Any]] | None
+    metric_types: str | Metric | Callable[..., Any] | Iterable[str | Metric | Callable[..., Any]] | None
 
 
 class TrainingParameters(_Parameters, total=False):
@@ -188,7 +191,7 @@ class CvOptions(_Options, total=False):
     """Of `frameboost.cv`."""
 
     train_metrics: bool
-    verbose: bool | None
+    verbose: bool | int | None
 
 
 class AutoOptions(_Options, total=False):
@@ -210,4 +213,4 @@ class PlanOptions(_Options, total=False):
     init_model: Model | None
     checkpoint: str | os.PathLike[str] | None
     max_sql: str | int | None
-    verbose: bool | None
+    verbose: bool | int | None

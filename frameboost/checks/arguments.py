@@ -60,6 +60,12 @@ def flag(argument: str, value: object) -> None:
         raise ParameterError(f"{argument} must be True or False, not {shown(value)}")
 
 
+def verbosity(argument: str, value: object) -> None:
+    """Require True or False, or an integer, which is True from 1 on."""
+    if not isinstance(value, bool | np.bool_ | numbers.Integral):
+        raise ParameterError(f"{argument} must be True or False, or a number, not {shown(value)}")
+
+
 def costs(argument: str, value: object) -> None:
     """Require costs of wrong decisions, as numbers of 0 or more by name."""
     names = ("false_positive", "false_negative")
@@ -327,7 +333,7 @@ BY_NAME: Mapping[str, Check] = {
     "checkpoint_every": whole(1),
     "max_sql": bytes_or_database,
     "fits": bytes_or_database,
-    "verbose": flag,
+    "verbose": verbosity,
     "folds": anything,
     "stratified": flag,
     "return_models": flag,

@@ -34,6 +34,7 @@ from frameboost.errors import ParameterError
 __all__ = [
     "ALIASES",
     "DIFFERENT",
+    "FIT_ALIASES",
     "Parameters",
     "category_columns",
     "checked",
@@ -935,8 +936,6 @@ _OTHER_NAMES = {
     "feval": "eval_metric",
     "custom_metric": "eval_metric",
     "class_weights": "class_weight",
-    "metric": "eval_metric",
-    "metrics": "eval_metric",
     "evals": "valid",
     "eval_set": "valid",
     "valid_sets": "valid",
@@ -1058,6 +1057,9 @@ ALIASES: Mapping[str, str] = {
     for alias in aliases
 }  # fmt: skip
 """The name here of each parameter of XGBoost and LightGBM that means the same."""
+
+FIT_ALIASES: Mapping[str, str] = dict.fromkeys(("metric", "metrics", "metric_types"), "eval_metric")
+"""The name here of each argument of `fit` that LightGBM has among its parameters."""
 
 _OF_SUBSAMPLE = tuple(alias for alias, name in ALIASES.items() if name == "subsample")
 
@@ -1233,7 +1235,7 @@ def under_our_names(keywords: Mapping[str, Any]) -> dict[str, Any]:
             name, value = _flag_as_value(name, value)
         if name in DIFFERENT:
             raise ParameterError(f"unknown parameter {shown(name)}: it {DIFFERENT[name]}")
-        ours = ALIASES.get(name, name)
+        ours = ALIASES.get(name) or FIT_ALIASES.get(name, name)
         if name == "feature_types":
             value = _are_categories(value)
         if name == "max_leaf_nodes" and value is None:  # scikit-learn: no limit

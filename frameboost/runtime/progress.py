@@ -42,18 +42,19 @@ def is_watched() -> bool:
     return isatty is not None and isatty()
 
 
-def _is_told(verbose: bool | None) -> bool:
+def _is_told(verbose: bool | int | None) -> bool:
     """Return whether to show progress on standard error."""
-    return _may_tell(verbose) and (verbose is True or is_watched())
+    return _may_tell(verbose) and (verbose is not None or is_watched())
 
 
-def _may_tell(verbose: bool | None) -> bool:
+def _may_tell(verbose: bool | int | None) -> bool:
     """Return whether to write to standard error at all."""
-    return verbose is not False and sys.stderr is not None and not getattr(sys.stderr, "closed", False)  # of a daemon
+    is_open = sys.stderr is not None and not getattr(sys.stderr, "closed", False)  # which it may not be of a daemon
+    return is_open and (verbose is None or verbose > 0)
 
 
 @contextmanager
-def announce_compilation(verbose: bool | None) -> Iterator[None]:
+def announce_compilation(verbose: bool | int | None) -> Iterator[None]:
     """Print one line in a session if kernels are compiled: on a machine's first fit, and after an update.
 
     Numba reports a compilation only if no cache has the kernel. LLVM can't be interrupted, so if Ctrl-C has to wait for
@@ -142,7 +143,7 @@ def _answering_ctrl_c(is_idle: threading.Event) -> Iterator[None]:
 
 @contextmanager
 def progress(
-    total: int, evaluate: Callable[[], tuple[str, float]], *, verbose: bool | None
+    total: int, evaluate: Callable[[], tuple[str, float]], *, verbose: bool | int | None
 ) -> Iterator[Callable[[int], None]]:
     """Yield a function to call after each tree, with the number of trees so far.
 
@@ -229,7 +230,7 @@ def _bar(total: int, evaluate: Callable[[], tuple[str, float]]) -> Iterator[Call
 
 
 @contextmanager
-def steps(total: int, *, verbose: bool | None) -> Iterator[Callable[[str], None]]:
+def steps(total: int, *, verbose: bool | int | None) -> Iterator[Callable[[str], None]]:
     """Yield a function to call at the start of each step with a text that says what it does.
 
     ``total`` is the number of steps, and ``verbose`` as for `progress`.

@@ -85,7 +85,7 @@ def auto(
     seed: int = 0,
     fits: str | int | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
-    verbose: bool | None = None,
+    verbose: bool | int | None = None,
     **options: Unpack[AutoOptions],
 ) -> Model:
     """Train a good model without choosing settings: search, stop early, and average over folds.

@@ -146,7 +146,7 @@ REFUSED = [
     (lambda m: fb.fit(DATA, "y", base_margin=[]), "base_margin is an empty list; name at least one column"),
     (lambda m: fb.fit(DATA, "y", base_margin=[1]), "base_margin must be a column name, not 1"),
     (lambda m: fb.fit(DATA, "y", cuts=5), "cuts must be a dict of column name to a list of values, not 5"),
-    (lambda m: fb.fit(DATA, "y", verbose="x"), "verbose must be True or False, not 'x'"),
+    (lambda m: fb.fit(DATA, "y", verbose="x"), "verbose must be True or False, or a number, not 'x'"),
     (lambda m: fb.cv(DATA, "y", early_stopping_rounds=0),
      "early_stopping_rounds must be an integer of at least 1, not 0"),
     (lambda m: fb.cv(DATA, "y", folds=np.array([2, 3])),

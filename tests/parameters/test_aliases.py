@@ -98,6 +98,21 @@ def test_cross_validation_knows_the_names():
         fb.cv(FRAME, "y", seed=4, random_state=5)
 
 
+def test_lightgbms_metric_is_the_metric_that_is_measured():
+    lightgbm = pytest.importorskip("lightgbm")
+    expected = fb.fit(FRAME, "y", n_estimators=2, valid=0.5, eval_metric=["mae", "rmse"])
+    for name in ("metric", *lightgbm.basic._ConfigAliases.get("metric") - {"metric"}):
+        model = fb.fit(FRAME, "y", n_estimators=2, valid=0.5, verbose=-1, **{name: ["mae", "rmse"]})
+        assert model.history.columns == ["round", "valid_mae", "valid_rmse"]
+        assert model == expected and model.history.equals(expected.history)
+        assert fb.fit(FRAME, "y", n_estimators=1, valid=0.5, **{name: None}).history.columns[-1] == "valid_rmse"
+        table = fb.cv(FRAME, "y", folds=2, n_estimators=1, train_metrics=False, **{name: "mae"})
+        assert table.columns == ["round", "valid_mae_mean", "valid_mae_std"]
+        assert fb.plan(FRAME, "y", **{name: "mae"}).features == fb.plan(FRAME, "y").features
+        with pytest.raises(fb.ParameterError, match=f"^eval_metric='rmse' and {name}='mae' are the same parameter, ev"):
+            fb.fit(FRAME, "y", eval_metric="rmse", **{name: "mae"})
+
+
 def test_the_command_line_knows_the_names(tmp_path, capsys):
     FRAME.write_parquet(tmp_path / "t.parquet")
     shared = ["train", str(tmp_path / "t.parquet"), "--target", "y", "--quiet", "-o"]

@@ -10,6 +10,7 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import polars as pl
 import pytest
 from numba.core import event
@@ -48,13 +49,14 @@ def test_a_person_at_a_terminal_sees_trees_loss_and_time(impatient, monkeypatch)
 
 @pytest.mark.parametrize(("stream", "verbose", "is_shown"), [
     (io.StringIO, None, False), (io.StringIO, True, True), (Terminal, False, False), (Terminal, True, True),
+    (Terminal, -1, False), (Terminal, 0, False), (io.StringIO, 1, True), (io.StringIO, np.True_, True),
 ])  # fmt: skip
 def test_it_is_shown_elsewhere_or_not_as_asked_for(impatient, monkeypatch, stream, verbose, is_shown):
     text = shown(monkeypatch, stream(), verbose=verbose)
     assert ("rmse=" in text) == bool(text) == is_shown
 
 
-@pytest.mark.parametrize(("verbose", "lines"), [(None, 1), (True, 1), (False, 0)])
+@pytest.mark.parametrize(("verbose", "lines"), [(None, 1), (True, 1), (False, 0), (-1, 0)])
 def test_a_log_file_says_what_a_long_compilation_is(monkeypatch, verbose, lines):
     now = [50.0]
     monkeypatch.setattr(time, "monotonic", lambda: now[0])

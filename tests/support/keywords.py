@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Set
 from pathlib import Path
 
 import frameboost as fb
-from frameboost.parameters.parameters import ALIASES, Parameters
+from frameboost.parameters.parameters import ALIASES, FIT_ALIASES, Parameters
 
 __all__ = ["FILE", "text"]
 
@@ -53,6 +53,7 @@ def text() -> str:
         if alias != "lambda":  # which is no keyword
             parameters[alias] = f"{parameters[name].removesuffix(' | None')} | None"
     of_fit = {name: each.annotation for name, each in inspect.signature(fb.fit).parameters.items()}
+    parameters |= {alias: of_fit[name] for alias, name in FIT_ALIASES.items()}
     named = {name: kind for name, kind in of_fit.items() if name not in ("data", "target", "parameters")}
     everything = parameters | named
     no_several = {"valid", "init_model", "callbacks"}
