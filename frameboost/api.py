@@ -316,8 +316,9 @@ def train_planned(
 
         def opened(contract: type[Any], rows: Source) -> Engine:
             request = EngineRequest(
-                rows, chosen, method.roles(roles, chosen), planned.settings, workers, budget=budget, in_order=in_order
-            )
+                rows, chosen, method.roles(roles, chosen), planned.settings, workers, budget=budget, in_order=in_order,
+                name_tables=None if checkpoint is None else checkpoint.name_tables,
+            )  # fmt: skip
             over_rows: Engine = open_engine(planned.engine, contract, request)
             return open_engines.enter_context(closed_after(over_rows))
 

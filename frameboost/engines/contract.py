@@ -645,6 +645,9 @@ class EngineRequest:
         The memory that is left, shared by all engines of the fit.
     in_order
         Whether functions read the rows as arrays (`ArrayRows`), so that these must keep the order of the data.
+    name_tables
+        Names the tables that outlive a killed process (see `frameboost.training.checkpoint.Checkpoint.name_tables`);
+        None without a checkpoint.
     """
 
     source: Source
@@ -655,6 +658,7 @@ class EngineRequest:
     storage: Storage = IN_MEMORY
     budget: MemoryBudget = field(default_factory=MemoryBudget)
     in_order: bool = False
+    name_tables: Callable[[Callable[[str], None]], str] | None = None
 
     def columns(self) -> list[str]:
         """Return the names of the columns of the features and roles, each once."""

@@ -11,6 +11,9 @@ every other one holds the rounds that were written together::
     {"format": "frameboost checkpoint", "version": 1, "release": "0.1.0", "fit": {...}, "check": "0f3a..."}
     {"rounds": [...], "check": "77c1..."}
 
+Tables in a schema of the user outlive a killed process. Their engine names them by a line at the beginning of the fit,
+``{"rounds": [], "tables": "5b0e...", "check": "2f81..."}``, and the fit that goes on drops them at its end.
+
 A write appends whole lines and waits until they are on disk (fsync), so it takes time for the new rounds alone, and
 whatever kills the process leaves at worst a last line that is cut. That one has no newline at its end, and is ignored.
 Any other damage is detected: ``check`` is a hash of the line and of the check before it.
@@ -21,6 +24,8 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
+import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import blake2b
@@ -125,6 +130,20 @@ class Checkpoint:
         self._every = every
         self._fit: dict[str, Any] = {}
         self._pending: list[str] = []  # rounds that are not written yet, as JSON
+        self._token = secrets.token_hex(6)
+        self._tokens_before = [batch["tables"] for batch in self._file.batches if "tables" in batch]
+        self._named: list[Callable[[str], None]] = []
+
+    def name_tables(self, drop_too: Callable[[str], None]) -> str:
+        """Return a name for the tables of an engine, which no other fit has.
+
+        Parameters
+        ----------
+        drop_too
+            Called with the name of each fit before, whose process may have been killed, once its data are compared.
+        """
+        self._named.append(drop_too)
+        return f"{self._token}_{len(self._named)}"
 
     # --- reading ------------------------------------------------------------------------------------------------------
 
@@ -169,6 +188,11 @@ class Checkpoint:
         more = ["weight"] * engines.is_weighted + [f"init_{name}" for name in loss.margins] * engines.continues
         more += dict.fromkeys(role for offset in engines.offsets.values() for role in offset.columns)
         self._compare("data", _data_facts(rows, loss, more, bins, base), _check_data)
+        if self._named:
+            self._file.append(self._fit, [], self._token)
+        for number, drop_too in enumerate(self._named, 1):
+            for token in self._tokens_before:
+                drop_too(f"{token}_{number}")
         if self._file.batches:
             log.evaluate()  # by which functions say their names, and whether larger values are better
         saved, n_rounds = self._saved_rounds([b.feature for b in bins], loss, p, [*log.columns]), p.n_estimators
@@ -536,7 +560,9 @@ class CheckpointFile:
         if item.get("check") != check:
             raise ModelFileError(f"{where}: line {number + 1} does not match its checksum; delete it to start again")
         self._check = check
-        check_keys(item, ("rounds", "check") if number else (*_head({}), "check"), where)
+        check_keys(item, ("rounds", "tables", "check") if number else (*_head({}), "check"), where)
+        if "tables" in item and not re.fullmatch("[0-9a-f]{12}", str(item["tables"])):
+            fail(f"{where}: line {number + 1}", "tables", "12 hexadecimal digits", item["tables"])
         if not isinstance(item.get("rounds" if number else "fit"), list if number else dict):
             raise ModelFileError(
                 f"{where}: line {number + 1} has no {'rounds' if number else 'description of the fit'}"
@@ -557,8 +583,8 @@ class CheckpointFile:
 
     # --- writing ------------------------------------------------------------------------------------------------------
 
-    def append(self, fit: Mapping[str, Any], rounds: Sequence[str]) -> None:
-        """Append a line of rounds, each as JSON; before the first, the line that says which fit it is.
+    def append(self, fit: Mapping[str, Any], rounds: Sequence[str], tables: str | None = None) -> None:
+        """Append a line of rounds, each as JSON, and of the name of tables; before the first, that of which fit it is.
 
         Raises
         ------
@@ -569,7 +595,8 @@ class CheckpointFile:
         """
         check, lines = self._check, []
         bodies = [] if self._end else [to_text(_head(fit))]
-        for body in (*bodies, f'{{"rounds": [{", ".join(rounds)}]}}'):
+        named = "" if tables is None else f', "tables": {to_text(tables)}'
+        for body in (*bodies, f'{{"rounds": [{", ".join(rounds)}]{named}}}'):
             check = _check_of(check, body.encode())
             lines.append(f'{body[:-1]}, "check": "{check}"}}\n'.encode())
         added = b"".join(lines)

@@ -385,6 +385,15 @@ def forged(path: Path, change) -> Path:
     return path
 
 
+def test_names_of_tables_in_a_checkpoint_are_only_those_that_a_fit_gives(tmp_path):
+    CheckpointFile(tmp_path / "fit.ckpt").append({}, [], "0123456789ab")
+    assert CheckpointFile(tmp_path / "fit.ckpt").batches[0]["tables"] == "0123456789ab"
+    for number, name in enumerate(["x`; DROP TABLE t", "", "0123456789ab\n", "0123456789a", "other.0123456789ab"]):
+        CheckpointFile(tmp_path / f"{number}").append({}, [], name)
+        with pytest.raises(fb.ModelFileError, match='is damaged: line 2: "tables" must be 12 hexadecimal digits'):
+            CheckpointFile(tmp_path / f"{number}")
+
+
 FORGERIES = {
     "a bin that is none": (lambda own: own[1]["trees"][0]["threshold"].__setitem__(0, 1.2345), "is not a cut|must be"),
     "a child that is none": (lambda own: own[0]["trees"][0]["left"].__setitem__(0, 99), '"left" must be'),

@@ -21,7 +21,7 @@ from __future__ import annotations
 import itertools
 import secrets
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TypeVar
@@ -61,6 +61,8 @@ _INT64, _FLOAT64 = FeatureType("int64"), FeatureType("float64")
 _MAX_PARTS = 5
 # The most trees of one margin that a query adds up, as of a checkpoint, and the most characters of these.
 _MOST_ADDED, _LONGEST_ADDED = 4, 2**15
+# The numbers of tables that another fit may have to drop; more than there are at once.
+_NUMBERS = range(1, 9)
 # Sums of as many numbers of magnitude 1 as there are, in two orders, differ by less than this share of them.
 _ROUNDING = 1e-9
 # What sums on a grid are at most, in steps.
@@ -104,7 +106,11 @@ class SqlEngine:
         self._open = ExitStack()
         self.connection = self._open.enter_context(source.connection.one_session())
         self._tables: list[str] = []  # that are there, or may be
-        self._numbers, self._token = itertools.count(1), secrets.token_hex(6)
+        self._numbers: Iterator[int] = itertools.count(1)
+        if source.scratch is None or request.name_tables is None:
+            self._token = secrets.token_hex(6)
+        else:
+            self._numbers, self._token = itertools.cycle(_NUMBERS), request.name_tables(self._drop_too)
 
     def _check_scratch(self, *, reads_twice: bool) -> None:
         """Raise `ParameterError` if the database has no temporary tables that serve; ``reads_twice`` within a query."""
@@ -361,15 +367,23 @@ class SqlEngine:
 
     def _create(self, query: str) -> str:
         """Make a table of a query, and return its name."""
-        called = f"frameboost_{self._token}_{next(self._numbers)}"
-        name, template = self._quote(called), self.dialect.statements.scratch_table
-        if self.source.scratch is not None:
-            name = self.dialect.quote_path(f"{self.source.scratch}.{called}")
-            template = self.dialect.statements.create_table
+        names = (self._name_of(self._token, number) for number in self._numbers)
+        name, statements = next(name for name in names if name not in self._tables), self.dialect.statements
+        template = statements.scratch_table if self.source.scratch is None else statements.create_table
         assert template is not None
         self._tables.append(name)  # first, as the statement may be interrupted when the table is there
         self.connection.run(template.format(name=name, query=query))
         return name
+
+    def _name_of(self, token: str, number: int) -> str:
+        """Return the name of a table of a fit."""
+        called = f"frameboost_{token}_{number}"
+        in_schema = f"{self.source.scratch}.{called}"
+        return self._quote(called) if self.source.scratch is None else self.dialect.quote_path(in_schema)
+
+    def _drop_too(self, token: str) -> None:
+        """Drop tables of a killed fit at the end of this one; until then the server may still be creating one."""
+        self._tables += [self._name_of(token, number) for number in _NUMBERS]
 
     def _drop(self, name: str) -> None:
         self.connection.run(f"DROP TABLE IF EXISTS {name}")

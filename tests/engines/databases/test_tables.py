@@ -1034,35 +1034,118 @@ def test_tables_in_a_schema_go_although_the_connection_was_lost(name):
 
 
 _KILLED = """
-import json, sys, psycopg, frameboost as fb
-uri, path, options = sys.argv[1:]
-table = fb.table(psycopg.connect(uri), "killed", key="id")
+import json, sqlite3, sys, psycopg, frameboost as fb
+connection, scratch, path, options = sys.argv[1:]
+table = fb.table(eval(connection), "killed", key="id", scratch=scratch or None)
 fb.fit(table, "y", checkpoint=path, checkpoint_every=1, **json.loads(options))
 """
 
 
+def rounds_in(checkpoint):
+    """Return the number of rounds in a checkpoint whose last line may be cut."""
+    lines = checkpoint.read_bytes().split(b"\n")[1:-1] if checkpoint.exists() else []
+    return sum(len(json.loads(line)["rounds"]) for line in lines)
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("name", databases("postgres"))
-def test_a_fit_whose_process_was_killed_goes_on_to_the_same_bytes(name, searches, tmp_path):
+@pytest.mark.parametrize(("name", "scratch"), [("postgres", ""), ("postgres", "of_killed"), ("sqlite", "main")])
+def test_a_fit_whose_process_was_killed_goes_on_to_the_same_bytes(name, scratch, searches, tmp_path):
     database, path = open_warehouse(name), tmp_path / "killed.ckpt"
+    if name == "sqlite":
+        database.con, connection = sqlite3.connect(tmp_path / "db"), f"sqlite3.connect({str(tmp_path / 'db')!r})"
+        listed = "SELECT name FROM sqlite_master WHERE name LIKE 'frameboost%'"
+    else:
+        database.run("DROP SCHEMA IF EXISTS of_killed CASCADE; CREATE SCHEMA of_killed")
+        connection = f"psycopg.connect({database.server.get_uri()!r}, autocommit={bool(scratch)})"
+        listed = "SELECT tablename FROM pg_tables WHERE tablename LIKE 'frameboost%'"
     rows = in_types_of(stored(database, "killed", searches.rename({"grade": "y"})), fb.table(database.con, "killed"))
+    if name == "sqlite":
+        database.con.commit()
     options = {"engine": "sql", "objective": "rank:ndcg", "group": "search", "features": ["x0", "x1", "x2"], **SHAPE}
     options |= {"n_estimators": 500, "valid": "number < 9", "subsample": 0.9}
-    arguments = [sys.executable, "-c", _KILLED, database.server.get_uri(), str(path), json.dumps(options)]
-    process = subprocess.Popen(arguments, cwd=ROOT)
-    try:
-        while not path.exists() or path.read_bytes().count(b"\n") < 4:  # the head, and three rounds
-            assert process.poll() is None, "the program ended by itself"
-            time.sleep(0.01)
-    finally:
-        process.kill()
-        process.wait()
-    n_saved = path.read_bytes().count(b"\n") - 1
+    for n_rounds in (3, 5) if scratch else (3,):
+        arguments = [sys.executable, "-c", _KILLED, connection, scratch, str(path), json.dumps(options)]
+        process = subprocess.Popen(arguments, cwd=ROOT)
+        try:
+            while rounds_in(path) < n_rounds:
+                assert process.poll() is None, "the program ended by itself"
+                time.sleep(0.01)
+        finally:
+            process.kill()
+            process.wait()
+    n_saved = rounds_in(path)
     assert 3 <= n_saved < 500
+    # At least the states of both fits, of the rows to train on and to validate on.
+    assert len(database.rows(listed)) >= (4 if scratch else 0)
     options |= {"n_estimators": n_saved + 2}
-    model = fb.fit(fb.table(database.con, "killed", key="id"), "y", checkpoint=path, **options)
-    assert_same(model, rows, "y", **options | {"engine": "numba"})
-    assert database.rows("SELECT tablename FROM pg_tables WHERE tablename LIKE 'frameboost%'") == []
+    table = fb.table(database.con, "killed", key="id", scratch=scratch or None)
+    assert_same(fb.fit(table, "y", checkpoint=path, **options), rows, "y", **options | {"engine": "numba"})
+    assert database.rows(listed) == []
+
+
+class Killed(Recorded):
+    """A connection over which nothing runs any more when so many tables were created."""
+
+    def __init__(self, con, n_tables):
+        super().__init__(con, self.stop)
+        self.n_tables = n_tables
+
+    def stop(self, statement):
+        if sum(each.startswith("CREATE") for each in self.statements) > self.n_tables:
+            raise ConnectionError("killed")
+
+
+Killed.__module__ = "sqlite3"
+
+
+@pytest.fixture
+def in_file(sqlite, tmp_path):
+    """Return a database with the same rows, whose tables other connections see, and the query of those of fits."""
+    con = sqlite3.connect(tmp_path / "db")
+    sqlite[0].backup(con)
+    return con, sqlite[1], "SELECT name FROM main.sqlite_master WHERE name LIKE 'frameboost%' ORDER BY name"
+
+
+def test_a_fit_drops_the_tables_of_those_that_were_killed_before_it(in_file, tmp_path):
+    con, rows, listed = in_file
+    options = {"valid": "day < 3", "features": ["x", "value_0"], **SHAPE, "n_estimators": 12, "max_depth": 2}
+    saved = {"engine": "sql", "checkpoint": tmp_path / "fit.ckpt", "checkpoint_every": 1, **options}
+    left = []
+    for _ in range(2):
+        with pytest.raises(fb.DataError, match="killed"):
+            fb.fit(fb.table(Killed(con, 8), "orders", scratch="main"), "score", **saved)
+        left.append(set(con.execute(listed)) - set().union(*left))
+        assert len({name.rpartition("_")[0] for (name,) in left[-1]}) == 2  # of the rows to train and to validate on
+    assert 0 < rounds_in(saved["checkpoint"]) < 12
+    # A fit that is refused drops nothing, as the other one may be running.
+    for refused, of in (
+        ({}, "SELECT id, x, value_0, `select`, `100%`, w, day, score + 1 AS score, late FROM orders"),
+        ({"max_depth": 3}, "orders"),
+    ):
+        with pytest.raises((fb.DataError, fb.ParameterError), match="belongs to"):
+            fb.fit(fb.table(con, of, scratch="main"), "score", **saved | refused)
+        assert set(con.execute(listed)) == set().union(*left)
+    # One with another checkpoint does not meet them.
+    fb.fit(fb.table(con, "orders", scratch="main"), "score", **saved | {"checkpoint": tmp_path / "other.ckpt"})
+    assert set(con.execute(listed)) == set().union(*left)
+    assert_same(fb.fit(fb.table(con, "orders", scratch="main"), "score", **saved), rows, "score", **options)
+    assert con.execute(listed).fetchall() == []
+
+
+def test_of_two_fits_with_one_checkpoint_the_first_ends_with_an_error(in_file, tmp_path):
+    con, rows, listed = in_file
+    options = {"features": ["x", "value_0"], **SHAPE}
+    saved = {"engine": "sql", "checkpoint": tmp_path / "fit.ckpt", "checkpoint_every": 1, **options}
+    models = []
+
+    def meet(n_rounds, _):
+        if n_rounds == 1:
+            models.append(fb.fit(fb.table(con, "orders", scratch="main"), "score", **saved))
+
+    with pytest.raises(fb.DataError, match=r"no such table|was changed"):
+        fb.fit(fb.table(con, "orders", scratch="main"), "score", callbacks=[meet], **saved)
+    assert_same(models[0], rows, "score", **options)
+    assert con.execute(listed).fetchall() == []
 
 
 @pytest.mark.parametrize("name", databases("postgres"))
