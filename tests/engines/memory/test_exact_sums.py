@@ -121,7 +121,13 @@ def test_areas_over_arrays_are_those_over_frames(n_rows, kind):
         steps = distinct_scores(score, positive, negative)
         assert steps is not None
         assert sum(steps[2]) == sum(positive)
-        arrays = ScoreArrays(steps, n_rows, workers, {})
+        arrays = ScoreArrays(steps, score, n_rows, workers, {})
+        middle = Expression(
+            "CASE WHEN positive_above < positive_total / 2 THEN score END",
+            ("score", "positive_above", "positive_total"),
+        )
+        lowest = {"lowest": Aggregate("min", middle)}
+        assert arrays.aggregate(lowest) == table.aggregate(lowest)
         for curve in get_metrics(["auc", "aucpr"], loss, values):
             assert exact_sum(arrays, {"area": curve.area}) == exact_sum(table, {"area": curve.area})
             largest = {"total": Aggregate("max", curve.total), "sum": Aggregate("sum", Rounded(curve.total, offset))}
