@@ -490,7 +490,7 @@ class Model:
         >>> model.importance("shap", df).rows()
         [('x', 4.0), ('z', 0.0)]
         >>> model.importance("permutation", df, "y", eval_metric="mae").select("feature", "importance").rows()
-        [('x', 4.0), ('z', 0.0)]
+        [('x', 4.8), ('z', 0.0)]
         """
         roles = {"weight": weight, "group": group, "label_upper_bound": label_upper_bound, "eval_metric": eval_metric}
         if isinstance(kind, str) and kind == "permutation":

@@ -48,12 +48,12 @@ def refitted(
     Raises
     ------
     ParameterError
-        If the model does not go with refit, or a column is not there or has another type.
+        If the model can't be refitted, or a column is not there or has another type.
     DataError
         If the rows can't be trained on.
     """
     if reason := _why_not(ensemble):
-        raise ParameterError(f"the model {reason}, which can't be combined with refit")
+        raise ParameterError(f"the model can't be refitted: it {reason}")
     loss, features = ensemble.loss, ensemble.features
     source, roles = open_labelled(ensemble, data, target, weight, label_upper_bound, group, exactly=True)
     offset = ensemble.offset
@@ -93,8 +93,8 @@ def _why_not(ensemble: Ensemble) -> str | None:
         return "was trained with an objective that is a Python function, which the model does not have"
     if not ensemble.loss.is_trainable or "learning_rate" not in ensemble.parameters:
         return (
-            "is an average of models or comes from another library, or was trained on with another learning rate or "
-            "penalty, so that those of its trees are not known"
+            "is an average of models, comes from another library, or was continued with another learning rate or "
+            "penalty, so that nothing tells with which each tree was trained"
         )
     return None
 

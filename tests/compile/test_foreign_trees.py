@@ -360,7 +360,7 @@ def own(number: int) -> fb.Model:
     return model_of_parts(LOSS, {}, [feature], (0.0,), [tree])
 
 
-REFIT = "^the model is an average of models or comes from another library.* not go with refit$"
+REFIT = "^the model can't be refitted: it is an average of models, comes from another library, or was continued"
 
 
 @cases("number", range(3))

@@ -92,7 +92,7 @@ def test_a_refit_on_the_same_rows_changes_nothing(case):
 def test_leaves_that_cannot_be_fitted_anew_are_refused(more):
     data = rows(1, 500).with_columns(y=pl.col("z") * 3)
     model = fb.fit(data, "y", features=["x", "z"], n_estimators=3, linear_lambda=0.1, **more)
-    with pytest.raises(fb.ParameterError, match="which can't be combined with refit"):
+    with pytest.raises(fb.ParameterError, match=r"^the model can't be refitted: it "):
         model.refit(data, "y")
 
 
@@ -101,7 +101,7 @@ def test_what_only_some_trees_promise_is_not_promised():
     on = fb.fit(rows(1), "y", init_model=free, n_estimators=2, monotone_constraints={"x": 1})
     assert not on.parameters["monotone_constraints"]
     slower = fb.fit(rows(1), "y", init_model=free, n_estimators=2, learning_rate=0.1)
-    with pytest.raises(fb.ParameterError, match="was trained on with another learning rate"):
+    with pytest.raises(fb.ParameterError, match="was continued with another learning rate"):
         slower.refit(rows(1), "y")
     same = fb.fit(rows(1), "y", init_model=free, n_estimators=2)
     np.testing.assert_allclose(same.refit(rows(1), "y").predict(rows(1)), same.predict(rows(1)), atol=1e-9)

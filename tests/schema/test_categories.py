@@ -139,7 +139,7 @@ def test_sql_compares_in_the_type_of_the_column():
         x = pd.Categorical.from_codes(place, categories=values)
         rows = pd.DataFrame({"x": x, "y": np.where(np.isin(place, (0, 2, 4)), 8.0, 0.0)})
         model = fb.fit(rows, "y", n_estimators=1, learning_rate=1, reg_lambda=0, max_depth=1, verbose=False)
-        return model.sql(**{"dialect": "postgres", **options})
+        return " ".join(model.sql(**{"dialect": "postgres", **options}).split())
 
     days = pd.Index([dt.date(2020, 1, day) for day in range(1, 8)], dtype=object)
     assert 'WHEN "x" IN (1, 5, 9) THEN' in condition(pd.Index([1, 3, 5, 7, 9, 11, 13]))
