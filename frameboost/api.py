@@ -78,7 +78,7 @@ def fit(
     label_upper_bound: str | None = None,
     group: str | None = None,
     valid: Any = None,
-    folds: int | str | None = None,
+    folds: Any = None,
     stratified: bool = False,
     time: str | None = None,
     eval_metric: str | Metric | Callable[..., Any] | Iterable[str | Metric | Callable[..., Any]] | None = None,
@@ -152,12 +152,12 @@ def fit(
         Boolean column of the data or a SQL predicate over its columns, true for the rows; or other data, as for
         ``data``. With several sets, early stopping uses the last. A predicate is inserted into queries unchanged, so do
         not accept it from users who may not query the data. Volatile functions such as ``random()`` are refused.
-    folds : int or str, optional
+    folds : int, str, list of pairs or splitter of scikit-learn, optional
         Train a model for each fold, on the other folds, with early stopping on this one, and return their mean as one
         model with all trees. It is trained on all rows and better than one fit, at that many times the cost. Rows are
         assigned by a hash of their positions and the ``seed``, with ``group`` whole queries. Or a column whose values
-        are the folds. `Model.out_of_fold` has the prediction of each row by the model that was not trained on it.
-        ``frameboost.auto`` chooses parameters as well.
+        are the folds, or a splitter or positions, as in `cv`. `Model.out_of_fold` has the prediction of each row by the
+        model that was not trained on it. ``frameboost.auto`` chooses parameters as well.
     stratified : bool, default False
         Whether a number of ``folds`` have equal shares of each class. LightGBM's ``cv`` has True by default, XGBoost's
         False.

@@ -11,6 +11,7 @@ import polars as pl
 from frameboost.api import fit, plan_with
 from frameboost.checks.arguments import BY_NAME, checked
 from frameboost.checks.messages import shown
+from frameboost.data.held_out import is_splitter
 from frameboost.data.sources import LocalSource
 from frameboost.errors import ParameterError
 from frameboost.fold_models import OutOfFold, fold_models, for_several_fits
@@ -61,7 +62,7 @@ def cv(
     data: Any,
     target: str | Sequence[str],
     *,
-    folds: int | str = 5,
+    folds: Any = 5,
     time: str | None = None,
     groups: str | None = None,
     seed: int = 0,
@@ -76,7 +77,7 @@ def cv(
     data: Any,
     target: str | Sequence[str],
     *,
-    folds: int | str = 5,
+    folds: Any = 5,
     time: str | None = None,
     groups: str | None = None,
     seed: int = 0,
@@ -91,7 +92,7 @@ def cv(
     data: Any,
     target: str | Sequence[str],
     *,
-    folds: int | str = 5,
+    folds: Any = 5,
     time: str | None = None,
     groups: str | None = None,
     seed: int = 0,
@@ -107,12 +108,15 @@ def cv(
         As for `fit`.
     folds
         The number of folds: rows are assigned by a hash of their position, the same in every engine. Or the name of a
-        column whose values are the folds, so that rows that belong together (of one customer, say) stay together.
+        column whose values are the folds, so that rows that belong together (of one customer, say) stay together. Of
+        rows in memory also a splitter of scikit-learn, or for each fold a pair of arrays of integers: the positions of
+        the rows to train on, and of those to validate on, as XGBoost and LightGBM take them.
     time
         A column of dates, times or numbers: rows are split in its order into ``folds`` + 1 parts, and each part but the
         first is predicted from those before it.
     groups
-        A column whose rows of one value stay together in a number of folds; of a ranking by default the queries.
+        A column whose rows of one value stay together in a number of folds, of a ranking by default the queries; or the
+        groups of a splitter.
     seed
         The seed of the folds and of all random draws in training.
     early_stopping_rounds
@@ -159,10 +163,13 @@ def cv(
     for name, value in (("time", time), ("groups", groups)):
         if value is not None and arguments.get("stratified"):
             raise ParameterError(f"{name} can't be combined with stratified=True: it tells the folds by itself")
-    if groups is not None and isinstance(folds, str):
+    if groups is not None and not isinstance(folds, int) and not is_splitter(folds):
+        what = "a column" if isinstance(folds, str) else "positions"
         raise ParameterError(
-            f"groups can't be combined with a column of folds; give the number of folds, not {shown(folds)}"
+            f"groups can't be combined with {what} of folds; give the number of folds, not {shown(folds)}"
         )
+    if time is not None and not isinstance(folds, int | str):
+        raise ParameterError(f"time needs a number of folds, such as folds=5, not {shown(folds)}")
     if time is not None and groups is not None:
         raise ParameterError("groups can't be combined with time, by which the rows are split")
     planned, train = plan_with(data, target, arguments)

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, cast
 
 import polars as pl
 
-from frameboost.data.held_out import fold_parts, with_positions
+from frameboost.data.held_out import fold_parts, is_splitter, split_by_splitter, with_positions
 from frameboost.data.opening import open_source
 from frameboost.data.sources import LocalSource
 from frameboost.ensemble.averaging import average
@@ -100,6 +100,8 @@ class OutOfFold:
         if self._why_not:
             return self._why_not
         predictions = pl.concat(self._parts).sort("position")
+        if predictions["position"].is_duplicated().any():
+            return "the folds hold out some rows several times"
         if len(predictions) < self._n_rows:
             every = pl.DataFrame({"position": pl.int_range(self._n_rows, eager=True)})
             predictions = every.join(predictions, "position", "left", maintain_order="left")
@@ -128,10 +130,14 @@ def fold_models(
         As `frameboost.fit`; if there are fewer than 2 folds, or a fold has no rows.
     """
     assert plan.folds is not None
-    if groups is None and time is None and isinstance(plan.folds, int):
+    folds, source = plan.folds, cast("LocalSource", plan.source)
+    if groups is None and time is None and isinstance(folds, int):
         groups = plan.roles.get("qid")
+    if is_splitter(folds):
+        labels = [name for role, name in plan.roles.items() if role == "label" or role.startswith("label_")]
+        folds = split_by_splitter(source, folds, labels, groups)
     strata = plan.roles["label"] if plan.stratified else None
-    parts = fold_parts(cast("LocalSource", plan.source), plan.folds, time, plan.settings.seed, groups, strata)
+    parts = fold_parts(source, folds, time, plan.settings.seed, groups, strata)
     for number, (training, held_out) in enumerate(parts):
         try:
             model = train(plan.of_part(training, held_out))

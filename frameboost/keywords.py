@@ -206,7 +206,7 @@ class PlanOptions(_Options, total=False):
     seed: int
     early_stopping_rounds: int | None
     valid: Any
-    folds: int | str | None
+    folds: Any
     time: str | None
     train_metrics: bool
     callbacks: Sequence[Callback]

@@ -84,7 +84,8 @@ class FitPlan:
     cuts
         The user's cuts, by column.
     folds
-        The number of folds, or the column that tells them, if each of them is held out from a fit of its own.
+        The number of folds, the column or the positions that tell them, or a splitter of scikit-learn, if each fold is
+        held out from a fit of its own.
     may_be_classes
         Whether labels were taken for numbers by default, so that the user is told if they turn out to be 0 and 1.
     stratified
@@ -105,7 +106,7 @@ class FitPlan:
     initial: Ensemble | None
     offset: _Added
     cuts: Mapping[str, Iterable[Any]]
-    folds: int | str | None
+    folds: Any
     may_be_classes: bool
     stratified: bool = False
 
@@ -185,7 +186,7 @@ class FitPlan:
 def plan_fit(
     data: Any, target: str | Sequence[str], *, objective: Any, positive: str | None, features: Any,
     exclude: Any, weight: str | None, base_margin: str | Sequence[str] | None, exposure: str | None,
-    label_upper_bound: str | None, group: str | None, valid: Any, folds: int | str | None, stratified: bool,
+    label_upper_bound: str | None, group: str | None, valid: Any, folds: Any, stratified: bool,
     time: str | None, init_model: Model | None, engine: str | Dask | Spark, shards: int | None,
     cuts: Mapping[str, Iterable[Any]] | None, parameters: Mapping[str, Any],
 ) -> FitPlan:  # fmt: skip
@@ -275,10 +276,11 @@ def _told_of_features(
     return as_categories(features, names), settings
 
 
-def _check_stratified(objective: str | Objective, folds: int | str | None, target: str | Sequence[str]) -> None:
+def _check_stratified(objective: str | Objective, folds: Any, target: str | Sequence[str]) -> None:
     """Raise `ParameterError` if folds can't have equally many rows of each class."""
     if not isinstance(folds, int):
-        what = "there are none" if folds is None else f"column {shown(folds)} assigns the rows"
+        column = "column " if isinstance(folds, str) else ""
+        what = "there are none" if folds is None else f"{column}{shown(folds)} assigns the rows"
         raise ParameterError(f"stratified needs a number of folds, such as folds=5, and {what}")
     name = objective if isinstance(objective, str) else ""
     if not name.startswith(("binary:", "multi:")) or not isinstance(target, str):

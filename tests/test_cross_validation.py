@@ -100,13 +100,88 @@ def test_early_stopping_ends_the_table_at_the_best_mean(frame):
     assert none_is_better.equals(whole.head(1))
 
 
+PARTS = [
+    (np.arange(399, 99, -1), np.arange(0, 80)),  # in another order, and without some rows
+    ([*range(150), *range(250)], list(range(300, 400))),  # some rows twice
+]
+
+
+@pytest.mark.parametrize("form", [list, tuple, iter])
+def test_folds_of_positions_are_fits_on_these_rows(frame, form):
+    expected = summary(frame, [(frame[a], frame[b]) for a, b in PARTS], "late")
+    for data in (frame, frame.lazy(), frame.to_pandas()):
+        table = fb.cv(data, "late", folds=form(PARTS), **OPTIONS)
+        assert table.columns[1:] == list(expected)
+        np.testing.assert_allclose(table.drop("round").to_numpy().T, list(expected.values()), rtol=1e-12)
+    fits = [fb.fit(frame[a], "y", **OPTIONS).predict(frame) for a, _ in PARTS]
+    mean = fb.fit(frame, "y", folds=form(PARTS), **OPTIONS)
+    np.testing.assert_allclose(mean.predict(frame), (fits[0] + fits[1]) / 2, rtol=1e-12)
+
+
+@pytest.mark.parametrize(("name", "splitter", "target"), [
+    ("KFold", {"n_splits": 3, "shuffle": True, "random_state": 1}, "y"),
+    ("StratifiedKFold", {"n_splits": 3}, "side"),
+    ("GroupKFold", {"n_splits": 4}, "y"),
+    ("TimeSeriesSplit", {"n_splits": 2}, "y"),
+])  # fmt: skip
+def test_folds_of_a_splitter_are_scikit_learns(frame, name, splitter, target):
+    splitter = getattr(pytest.importorskip("sklearn.model_selection"), name)(**splitter)
+    frame = frame.with_columns(side=pl.when("late").then(pl.lit("l'ate")).otherwise(pl.lit("early")))
+    groups = "day" if name == "GroupKFold" else None
+    parts = list(splitter.split(frame.select("x"), frame[target], None if groups is None else frame[groups]))
+    expected = fb.cv(frame, target, folds=parts, **OPTIONS)
+    validated = fb.cv(frame, target, folds=splitter, groups=groups, return_models=True, **OPTIONS)
+    assert validated.metrics.equals(expected)
+    held_out = pl.concat([pl.DataFrame({"row": b, "fold": k}) for k, (_, b) in enumerate(parts)])
+    told = validated.out_of_fold.with_row_index("row").drop_nulls("fold")
+    assert dict(told.select("row", "fold").rows()) == dict(held_out.rows())
+
+
+def test_rows_that_are_held_out_several_times_have_no_one_prediction(frame):
+    validated = fb.cv(frame, "y", folds=[PARTS[0], PARTS[0]], return_models=True, **OPTIONS)
+    assert len(validated.models) == 2
+    with pytest.raises(fb.ParameterError, match="the folds hold out some rows several times"):
+        validated.out_of_fold  # noqa: B018
+
+
+def test_bad_positions_are_refused(frame, relation):
+    splitter = pytest.importorskip("sklearn.model_selection").StratifiedKFold(3)
+
+    def message(folds: object, data: object = frame, **options) -> str:
+        with pytest.raises((fb.ParameterError, fb.DataError)) as error:
+            fb.cv(data, "y", folds=folds, **OPTIONS | options)
+        return str(error.value)
+
+    rows = np.arange(9)
+    far = message([(rows, rows), (rows, [400])])
+    assert far == "fold 2 of folds has position 400; the data has those from 0 to 399"
+    assert "fold 1 of folds has position -1; " in message([(rows - 1, rows)])
+    for bad in ([], np.array([True] * 400), [0.5], "x", [[1, 2]]):
+        assert message([(rows, rows), (bad, rows)]).startswith(
+            "fold 2 of folds must have arrays of integers, positions "
+        )
+    for bad in ([], [1, 2], [(rows, rows, rows)], pl.Series([0, 1]), 1.5, {"a": 1}):
+        assert message(bad).startswith("folds must be an integer from 2 to 1,000,000, a column name, a splitter of ")
+    assert message(splitter).startswith(
+        "folds=StratifiedKFold(n_splits=3, random_state=None, shuffle=False) can't split"
+    )
+    assert message([(rows, rows)], groups="day").startswith("groups can't be combined with positions of folds; give ")
+    assert message([(rows, rows)], time="day").startswith("time needs a number of folds, such as folds=5, not ")
+    assert message(splitter, time="day").startswith("time needs a number of folds, such as folds=5, not ")
+    assert message(splitter, stratified=True).startswith("stratified needs a number of folds, such as folds=5, and ")
+    for folds in ([(rows, rows)], pytest.importorskip("sklearn.model_selection").KFold(3)):
+        assert message(folds, relation).startswith(
+            "folds of positions are for rows in memory; of a table in a database"
+        )
+
+
 def test_bad_folds_are_refused(frame):
     def message(data: pl.DataFrame = frame, **options) -> str:
         with pytest.raises((fb.ParameterError, fb.DataError)) as error:
             fb.cv(data, "y", **OPTIONS | options)
         return str(error.value)
 
-    assert message(folds=1) == "folds must be an integer from 2 to 1,000,000 or a column name, not 1"
+    assert message(folds=1).startswith("folds must be an integer from 2 to 1,000,000, a column name, a splitter ")
     assert message(folds="when") == "column 'when', of folds, is not in the data"
     assert message(folds="day", time="day") == "time can't be combined with a column of folds; give the number of folds"
     assert message(time="when") == "time column 'when' is not in the data"

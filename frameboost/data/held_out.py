@@ -11,7 +11,7 @@ from __future__ import annotations
 import numbers
 import operator
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from decimal import Decimal
@@ -23,7 +23,7 @@ import duckdb
 import numpy as np
 import polars as pl
 
-from frameboost.checks.arguments import is_text
+from frameboost.checks.arguments import is_iterable, is_text
 from frameboost.checks.messages import did_you_mean, listed, shown
 from frameboost.data.dask_source import PartitionedSource
 from frameboost.data.database_table import DatabaseTable
@@ -45,10 +45,12 @@ __all__ = [
     "draws_of_groups",
     "fold_parts",
     "held_out_sources",
+    "is_splitter",
     "queries_of",
     "split_by_draw",
     "split_by_queries",
     "split_by_query_draw",
+    "split_by_splitter",
     "with_draws",
     "with_positions",
     "with_window",
@@ -406,11 +408,15 @@ def _split_at(
 # --- folds: each part of the rows once to validate on, and the rest to train on ---------------------------------------
 
 _MAX_FOLDS = 1_000_000
+_FOLDS = (
+    f"folds must be an integer from 2 to {_MAX_FOLDS:,}, a column name, a splitter of scikit-learn, or pairs of "
+    "positions of rows to train on and to validate on"
+)
 _FOLD = 20  # the purpose of a random key; `frameboost.training.growths` has others
 
 
 def fold_parts(
-    source: LocalSource, folds: int | str, time: str | None, seed: int, groups: str | None = None,
+    source: LocalSource, folds: Any, time: str | None, seed: int, groups: str | None = None,
     strata: str | None = None,
 ) -> Iterator[tuple[Any, Any]]:  # fmt: skip
     """Yield rows to train on and rows to validate on.
@@ -420,7 +426,8 @@ def fold_parts(
     source
         The rows.
     folds
-        A number of folds, or a column, each value of which is a fold.
+        A number of folds, or a column, each value of which is a fold, or for each fold a pair of arrays of integers:
+        the positions of the rows to train on, and of those to validate on.
     time
         A column in whose order the rows are split; each part but the first is then predicted from those before it.
     seed
@@ -433,7 +440,7 @@ def fold_parts(
     Raises
     ------
     ParameterError, DataError
-        If there are fewer than 2 folds, a column won't do, or the rows are those of a sparse matrix.
+        If there are fewer than 2 folds, a column or positions won't do, or the rows are those of a sparse matrix.
     """
     if isinstance(source, SparseSource):
         raise DataError("the rows of a sparse matrix can't be dealt to folds; give a frame, or a table of a database")
@@ -448,8 +455,11 @@ def fold_parts(
             raise ParameterError("time can't be combined with a column of folds; give the number of folds")
         yield from _by_column(source, folds)
         return
+    if not isinstance(folds, int) and is_iterable(folds):
+        yield from _by_positions(source, folds)
+        return
     if not isinstance(folds, int) or isinstance(folds, bool) or not 2 <= folds <= _MAX_FOLDS:
-        raise ParameterError(f"folds must be an integer from 2 to {_MAX_FOLDS:,} or a column name, not {shown(folds)}")
+        raise ParameterError(f"{_FOLDS}, not {shown(folds)}")
     if time is not None:
         yield from _by_time(source, time, folds)
     else:
@@ -546,6 +556,63 @@ def _by_column(source: LocalSource, name: str) -> Iterator[tuple[Any, Any]]:
     _check_count(count, name)
     for number in range(1, count + 1):
         yield _fold(ranked, fold, number)
+
+
+def _by_positions(source: LocalSource, folds: Iterable[Any]) -> Iterator[tuple[Any, Any]]:
+    if not isinstance(source, FrameSource):
+        raise DataError(
+            "folds of positions are for rows in memory; of a table in a database give a number of folds, or a column"
+        )
+    pairs = list(folds)
+    if not pairs or not all(isinstance(pair, list | tuple) and len(pair) == 2 for pair in pairs):
+        raise ParameterError(f"{_FOLDS}, not {shown(folds)}")
+    rows = source.frame.collect()
+    parts = [[_checked_positions(each, number, len(rows)) for each in pair] for number, pair in enumerate(pairs, 1)]
+    for training, held_out in parts:
+        yield _rows_of(source, rows[training].lazy()), _rows_of(source, rows[held_out].lazy())
+
+
+def _checked_positions(values: Any, number: int, n_rows: int) -> np.ndarray:
+    positions = np.asarray(values)
+    if positions.ndim != 1 or not len(positions) or not np.issubdtype(positions.dtype, np.integer):
+        raise ParameterError(
+            f"fold {number} of folds must have arrays of integers, positions of rows, not {shown(values)}"
+        )
+    if positions.min() < 0 or positions.max() >= n_rows:
+        wrong = positions[(positions < 0) | (positions >= n_rows)][0]
+        raise ParameterError(
+            f"fold {number} of folds has position {wrong}; the data has those from 0 to {n_rows - 1:,}"
+        )
+    return positions
+
+
+def is_splitter(folds: object) -> bool:
+    """Whether folds are those of a splitter of scikit-learn, or of an object like one."""
+    return not isinstance(folds, str) and hasattr(folds, "split")
+
+
+def split_by_splitter(
+    source: LocalSource, splitter: Any, labels: Sequence[str], groups: str | None
+) -> list[tuple[Any, Any]]:
+    """Return the positions of the rows to train on and to validate on, of each fold of a splitter of scikit-learn.
+
+    Raises
+    ------
+    ParameterError
+        If it can't split these labels or groups.
+    """
+    frame = source.to_frame([*labels, *([] if groups is None else [groups])]).collect()
+    y = frame.select(labels).to_numpy()
+    try:
+        return list(
+            splitter.split(
+                np.zeros((len(frame), 1)),
+                y[:, 0] if len(labels) == 1 else y,
+                None if groups is None else frame[groups].to_numpy(),
+            )
+        )
+    except (TypeError, ValueError) as error:
+        raise ParameterError(f"folds={shown(splitter)} can't split the rows: {error}") from error
 
 
 def _by_time(source: LocalSource, name: str, folds: int) -> Iterator[tuple[Any, Any]]:

@@ -150,7 +150,8 @@ REFUSED = [
     (lambda m: fb.cv(DATA, "y", early_stopping_rounds=0),
      "early_stopping_rounds must be an integer of at least 1, not 0"),
     (lambda m: fb.cv(DATA, "y", folds=np.array([2, 3])),
-     "folds must be an integer from 2 to 1,000,000 or a column name, not array([2, 3])"),
+     "folds must be an integer from 2 to 1,000,000, a column name, a splitter of scikit-learn, or pairs of positions "
+     "of rows to train on and to validate on, not array([2, 3])"),
     (lambda m: m.register(duckdb.connect(), "n", form=DATA), "form must be one of 'auto', 'macro', 'udf', not shape"),
     (lambda m: fb.cv(["a", "b"], "y"), "'a' is not a table in a supported format"),
     (lambda m: DATA.boost.predict(None), "model must be a Model, not None"),

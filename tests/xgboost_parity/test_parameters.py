@@ -342,7 +342,9 @@ def test_the_quantile_metric_of_another_objective_is_of_quantile_alpha():
     assert not np.allclose(results[0.5], results[0.9])
 
 
-def cross_validated(n_rounds: int, **more: Any) -> tuple[pl.DataFrame, dict[str, list[float]]]:
+def cross_validated(
+    n_rounds: int, *, by_position: bool = False, **more: Any
+) -> tuple[pl.DataFrame, dict[str, list[float]]]:
     """Return both libraries' tables for the same three folds.
 
     Of whole numbers thresholds decide alike about all values, also about those between two values of a fold.
@@ -350,16 +352,18 @@ def cross_validated(n_rounds: int, **more: Any) -> tuple[pl.DataFrame, dict[str,
     whole = (pl.col(FEATURES) * 10).round().fill_nan(None).cast(pl.Int32)
     data = rows().with_columns(whole, fold=pl.int_range(300) % 3)
     options = {"n_estimators": n_rounds, "max_depth": 3, "tree_method": "exact", "eval_metric": ["mae", "rmse"]}
-    table = fb.cv(data, "amount", folds="fold", features=FEATURES, weight="w", **options, **more)
     numbers = data["fold"].to_numpy()
     parts = [(np.flatnonzero(numbers != k), np.flatnonzero(numbers == k)) for k in range(3)]
+    folds = parts if by_position else "fold"
+    table = fb.cv(data, "amount", folds=folds, features=FEATURES, weight="w", **options, **more)
     settings = {"max_depth": 3, "tree_method": "exact", "nthread": 1}
     given = {"folds": parts, "as_pandas": False, "metrics": ["mae", "rmse"], **more}
     return table, xgboost.cv(settings, matrix(data, "amount"), n_rounds, **given)
 
 
-def test_cross_validation_is_xgboosts_on_the_same_folds():
-    table, expected = cross_validated(ROUNDS)
+@pytest.mark.parametrize("by_position", [False, True])
+def test_cross_validation_is_xgboosts_on_the_same_folds(by_position):
+    table, expected = cross_validated(ROUNDS, by_position=by_position)
     for part, name in (("train", "train"), ("valid", "test")):
         for metric in ("mae", "rmse"):
             np.testing.assert_allclose(table[f"{part}_{metric}_mean"], expected[f"{name}-{metric}-mean"], rtol=1e-5)
