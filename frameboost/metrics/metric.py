@@ -160,7 +160,7 @@ class Metric:
 
 @dataclass(frozen=True)
 class CurveMetric:
-    """The area under a curve over the rows in descending order of their scores; the mean of one curve for each class.
+    """The area under a curve over the rows in descending order of their scores; of several classes or targets the mean.
 
     With ``by_share`` classes are weighted by their numbers of rows, otherwise equally.
     """
@@ -377,18 +377,21 @@ _PRECISION_RECALL = (
 def _curve(name: str, at: float | None, loss: Loss, parameters: Mapping[str, Any]) -> CurveMetric:
     names = prediction_names(loss.n_outputs)
     # Labels of classes may be shares, as in XGBoost; of other labels the positive ones are one class, as in LightGBM.
-    of_label = "label" if loss.classes or loss.name == "reg:logistic" else "CASE WHEN label > 0 THEN 1 ELSE 0 END"
+    are_shares, several = bool(loss.classes) or loss.name == "reg:logistic", len(loss.labels) > 1
     scores = []
     for k, score in enumerate(names):
-        positive = of_label if len(names) == 1 else f"CASE WHEN label = {k} THEN 1 ELSE 0 END"
-        row = (score, "label", "weight")
+        label = loss.labels[k] if several else "label"
+        positive = label if are_shares else f"CASE WHEN {label} > 0 THEN 1 ELSE 0 END"
+        if len(names) > 1 and not several:
+            positive = f"CASE WHEN label = {k} THEN 1 ELSE 0 END"
+        row = (score, label, "weight")
         scores.append(
             (Expression(score, row), Expression(f"weight * ({positive})", row),
              Expression(f"weight * (1 - ({positive}))", row))
         )  # fmt: skip
     area, total = (_ROC, _ROC_TOTAL) if name == "auc" else (_PRECISION_RECALL, _BOTH_SIDES)
     curve, whole = Expression(area, _SIDES), Expression(total, _SIDES)
-    return CurveMetric(name, curve, whole, tuple(scores), by_share=name == "auc")
+    return CurveMetric(name, curve, whole, tuple(scores), by_share=name == "auc" and not several)
 
 
 def _cox(name: str, at: float | None, loss: Loss, parameters: Mapping[str, Any]) -> Metric:
@@ -596,13 +599,17 @@ def _by_name(item: Any, loss: Loss, parameters: Mapping[str, Any]) -> Metric | C
             f"eval_metric {shown(name)} is for objective {shown(_OF_OBJECTIVE[name])}, not for {shown(loss.name)}"
         )
     if len(loss.labels) > 1:
-        if name not in _OF_ONE_PREDICTION:
+        if name not in (*_OF_ONE_PREDICTION, "auc", "aucpr"):
             raise ParameterError(f"eval_metric {shown(name)} is for one target, not for {len(loss.labels)}")
     elif name in _OF_ONE_PREDICTION and n_predictions > 1:
         raise ParameterError(
             f"eval_metric {shown(name)} is for one prediction a row; {shown(loss.name)} makes {n_predictions}"
         )
-    if name in ("auc", "aucpr") and not loss.classes and (loss.n_outputs > 1 or loss.family == "survival"):
+    if (
+        name in ("auc", "aucpr")
+        and not loss.classes
+        and (loss.n_outputs > len(loss.labels) or loss.family == "survival")
+    ):
         raise ParameterError(
             f"eval_metric {shown(name)} is for classes, or for one prediction a row, not for {shown(loss.name)}"
         )

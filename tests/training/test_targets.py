@@ -66,6 +66,25 @@ def test_each_of_several_targets_has_the_model_that_it_has_alone(objective):
     assert model.history["held_mae"][-1] == pytest.approx(np.mean(off))
 
 
+@cases(("objective", "targets"), [("binary:logistic", ["c", "d"]), ("reg:squarederror", ["d", "c", "a"])])
+def test_areas_of_several_targets_are_scikit_learns_macro_average(frame, objective, targets):
+    metrics = pytest.importorskip("sklearn.metrics")
+    options = {"objective": objective, "features": FEATURES, "n_estimators": 2, "max_depth": 2, "weight": "w"}
+    options |= {"eval_metric": ["auc", "aucpr"], "train_metrics": True}
+    labels = frame.select(targets).cast(pl.Float64).to_numpy() > 0
+    for engine in ("numba", "polars", "duckdb"):
+        model = fb.fit(frame, targets, engine=engine, **options)
+        scores = np.array(model.predict(frame, "margin").to_list())
+        expected = metrics.roc_auc_score(labels, scores, average="macro", sample_weight=frame["w"])
+        assert model.history["train_auc"][-1] == pytest.approx(expected, rel=1e-9)
+        alone = [fb.fit(frame, target, **options).history["train_aucpr"][-1] for target in targets]
+        assert model.history["train_aucpr"][-1] == pytest.approx(np.mean(alone), rel=1e-9)
+    in_database = model.database().evaluate_query("frame", targets, weight="w", eval_metric=["auc", "aucpr"])
+    row = dict(duckdb.sql(in_database).pl().select("metric", "value").rows())
+    for name in ("auc", "aucpr"):
+        assert row[name] == pytest.approx(model.history[f"train_{name}"][-1], rel=1e-9)
+
+
 def test_several_targets_are_refused_where_one_is_needed(frame):
     def message(**options) -> str:
         with pytest.raises((fb.ParameterError, fb.DataError)) as error:
@@ -75,7 +94,7 @@ def test_several_targets_are_refused_where_one_is_needed(frame):
     assert message(objective="multi:softprob") == "objective 'multi:softprob' takes one target, not 2"
     assert message(objective="survival:cox") == "objective 'survival:cox' takes one target, not 2"
     assert message(objective="reg:quantileerror", quantile_alpha=[0.1, 0.9]).endswith("takes one target, not 2")
-    assert message(eval_metric="auc") == "eval_metric 'auc' is for one target, not for 2"
+    assert message(eval_metric="quantile") == "eval_metric 'quantile' is for one target, not for 2"
     assert "target 'b' holds other values than 0 and 1" in message(objective="binary:logistic", n_estimators=1) or (
         "target 'a' holds other values than 0 and 1" in message(objective="binary:logistic")
     )
