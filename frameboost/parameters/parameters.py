@@ -693,7 +693,7 @@ class Parameters:
     )
     num_parallel_tree: int = declared(
         1,
-        "Number of trees of a round, of which the mean counts: with one round, a random forest.",
+        "Number of trees in a round, whose mean is added: with one round, a random forest.",
         low=1,
         high=1_000_000,
     )
