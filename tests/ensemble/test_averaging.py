@@ -71,7 +71,7 @@ def test_the_mean_is_an_ordinary_model(models):
     names = {"max_depth": 3, "num_class": 3}
     assert {name: mean.parameters[name] for name in names} == names
     assert "learning_rate" not in mean.parameters
-    with pytest.raises(fb.ParameterError, match="the model is an average of models or comes from another library"):
+    with pytest.raises(fb.ParameterError, match="it is an average of models, comes from another library"):
         mean.refit(ROWS, "y")
 
 

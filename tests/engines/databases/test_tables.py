@@ -1031,6 +1031,7 @@ def test_tables_in_a_schema_go_although_the_connection_was_lost(name):
     engine.dispose()
     for connection in connections:
         connection.close()
+    database.run("DROP SCHEMA of_fits CASCADE")
 
 
 _KILLED = """
