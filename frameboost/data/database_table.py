@@ -140,7 +140,7 @@ class DatabaseTable:
         """
         if group is None:
             self.check_key()
-            number = f"ROW_NUMBER() OVER ({self.in_order.strip()}) - 1"
+            number = self.position
         else:
             number = f"DENSE_RANK() OVER (ORDER BY {self.present(group)} ASC) - 1"
         quote, where = self.dialect.quote, f" WHERE {' AND '.join(self.conditions)}" if self.conditions else ""
@@ -206,7 +206,7 @@ class DatabaseTable:
             )
         value, position = self.alias("value"), self.alias("position")
         read_as = self.selected([self.key])[0][self.key]
-        numbered = self.select({value: read_as, position: f"ROW_NUMBER() OVER ({self.in_order.strip()}) - 1"})
+        numbered = self.select({value: read_as, position: self.position})
         rows = f"({numbered}) {self.dialect.statements.alias}{quote('numbered')}"
         chosen = f"{position} IN ({', '.join(map(str, starts))})"
         query = f"SELECT {value} AS {quote('first')} FROM {rows} WHERE {chosen} ORDER BY {position} ASC"
@@ -283,6 +283,11 @@ class DatabaseTable:
     def in_order(self) -> str:
         """The clause that puts rows in the order of the key; nothing without one."""
         return "" if self.key is None else f" ORDER BY {self._key.value} ASC"
+
+    @property
+    def position(self) -> str:
+        """The position of a row in the order of the key, from 0, as SQL; in no certain order without one."""
+        return f"ROW_NUMBER() OVER ({self.in_order.strip()}) - 1"
 
     @property
     def _key(self) -> DatabaseColumn:

@@ -150,9 +150,8 @@ class TableToScore:
             return other if name == feature else name
 
         targets = called(target) if isinstance(target, str) else [called(name) for name in target]
-        numbered = f"ROW_NUMBER() OVER ({table.in_order.strip()}) - 1"
-        left = table.select(columns | {quote(other): value, quote(position): numbered})
-        in_order = table.select({quote(value_dealt): value, quote(position): numbered})
+        left = table.select(columns | {quote(other): value, quote(position): table.position})
+        in_order = table.select({quote(value_dealt): value, quote(position): table.position})
         drawn = draw_query(in_order, quote(position), key, draw, dialect)
         order = f"ROW_NUMBER() OVER (ORDER BY {quote(draw)} ASC, {quote(position)} ASC) - 1 AS {quote(rank)}"
         right = dialect.select_besides(drawn, order, "ranked")

@@ -164,7 +164,7 @@ class TableColumns:
         selected = {value: column.unsigned, present: f"CASE WHEN {column.is_present()} THEN 1 ELSE 0 END"}
         kept, total = f"{present} = 1", self.n_rows - n_missing
         if (sampled := self._sample(position)) is not None:
-            selected[position] = f"ROW_NUMBER() OVER ({source.in_order.strip()}) - 1"
+            selected[position] = source.position
             kept = f"{kept} AND {sampled}"
         statements, quote = source.dialect.statements, source.dialect.quote
         rows = f"FROM ({source.select(selected)}) {statements.alias}{quote('rows')} WHERE {kept}"

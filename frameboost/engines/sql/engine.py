@@ -296,7 +296,7 @@ class SqlEngine:
         kept = dict(self._roles)
         if self._has_positions:
             self.source.check_key()
-            kept["position"] = f"ROW_NUMBER() OVER ({self.source.in_order.strip()}) - 1"
+            kept["position"] = self.source.position
         if "qid" in kept:  # integers are compared in less time, and by no collation
             kept["qid"] = f"DENSE_RANK() OVER (ORDER BY {kept['qid']} ASC)"
         columns |= {self._quote(name): sql for name, sql in kept.items()}
