@@ -213,7 +213,7 @@ def _train(options: argparse.Namespace) -> None:
 
 def _facts(model: Model, planned: FitPlan, options: argparse.Namespace) -> dict[str, str]:
     """Return what a model is, what it was trained on and how good it is, by name."""
-    leaves = sum(1 for tree in model.ensemble.trees for _ in tree.leaves())
+    leaves = sum(tree.n_leaves for tree in model.ensemble.trees)
     held_out = (cast("LocalSource", source).count_rows() for source in planned.held_out.values())
     counts = [f"{cast('LocalSource', planned.source).count_rows():,} to train on"]
     counts += [f"{n_rows:,} to validate on" for n_rows in held_out]

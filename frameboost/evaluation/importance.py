@@ -29,7 +29,7 @@ from frameboost.prediction.contributions import contribution_values
 from frameboost.prediction.predictor import Predictor
 from frameboost.schema.types import column, free_name
 from frameboost.training.data_checks import find_roles, open_labelled
-from frameboost.trees.tree import LEAF
+from frameboost.trees.tree import split_features
 
 __all__ = ["contribution_importance", "permutation_importance"]
 
@@ -119,7 +119,7 @@ def _used(ensemble: Ensemble) -> list[int]:
     """Return the numbers of the features by which predictions may differ."""
     if ensemble.is_linear:
         return list(range(len(ensemble.features)))
-    return sorted({number for tree in ensemble.trees for number in tree.feature if number != LEAF})
+    return split_features(ensemble.trees)
 
 
 def _frame(ensemble: Ensemble, values: Floats, **others: pl.Series) -> pl.DataFrame:

@@ -19,7 +19,7 @@ from frameboost.data.written_files import output_path
 from frameboost.ensemble.ensemble import Ensemble
 from frameboost.errors import ParameterError, printable
 from frameboost.schema.types import Feature
-from frameboost.trees.tree import Tree
+from frameboost.trees.tree import Tree, split_features
 
 __all__ = ["TreeDrawing", "check_tree", "tree_heading", "tree_layout"]
 
@@ -174,13 +174,11 @@ def check_tree(ensemble: Ensemble, number: int) -> None:
 def tree_heading(ensemble: Ensemble, number: int) -> str:
     """Return what a tree is: its number, its output if the model has several, and its size."""
     tree = ensemble.trees[number]
-    used = {tree.feature[node] for node in range(len(tree)) if not tree.is_leaf(node)}
-    leaves = sum(1 for _ in tree.leaves())
-    output = ""
+    output, used = "", counted(len(split_features([tree])), "feature")
     if ensemble.n_outputs > 1:
         labels = ensemble.output_labels
         output = f" of {shortened(str(labels[tree.output]), 40)}" if labels else f" of output {tree.output}"
-    return f"Tree {number:,}{output}: {counted(leaves, 'leaf', 'leaves')}, {counted(len(used), 'feature')} in splits"
+    return f"Tree {number:,}{output}: {counted(tree.n_leaves, 'leaf', 'leaves')}, {used} in splits"
 
 
 def tree_layout(tree: Tree, features: tuple[Feature, ...], depth: int) -> pl.DataFrame:

@@ -15,6 +15,7 @@ from frameboost.report.drift import unseen_categories
 from frameboost.report.material import Material
 from frameboost.report.page import Raw, Section, bar, code, escaped, facts, note, number, paragraph, percent, table
 from frameboost.schema.types import Feature, column
+from frameboost.trees.tree import split_features
 
 __all__ = ["FeatureCheck", "check_features", "data_check"]
 
@@ -111,7 +112,7 @@ def check_features(material: Material) -> list[FeatureCheck]:
     training = _training_rows(material, list(ensemble.feature_names))
     gains = dict(material.model.importance("total_gain").rows())
     total = sum(gain for gain in gains.values() if gain > 0) or 1.0
-    used = {tree.feature[node] for tree in ensemble.trees for node in range(len(tree)) if not tree.is_leaf(node)}
+    used = split_features(ensemble.trees)
     unseen = dict(unseen_categories(ensemble, rows).select("feature", "share").rows())
     drift = _drift(material)
     checks = []

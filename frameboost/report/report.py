@@ -52,6 +52,7 @@ from frameboost.report.page import (
 from frameboost.report.segments import weak_segments
 from frameboost.report.thresholds import thresholds
 from frameboost.schema.types import column, known_expr
+from frameboost.trees.tree import split_features
 
 __all__ = ["report_html", "sizes_by_dialect", "write_report"]
 
@@ -90,8 +91,8 @@ _MAX_LABELS = 6
 
 def _about(material: Material) -> Section:
     ensemble, model = material.ensemble, material.model
-    leaves = sum(1 for tree in ensemble.trees for _ in tree.leaves())
-    used = {tree.feature[node] for tree in ensemble.trees for node in range(len(tree)) if not tree.is_leaf(node)}
+    leaves = sum(tree.n_leaves for tree in ensemble.trees)
+    used = split_features(ensemble.trees)
     rows: list[tuple[object, object]] = [
         ("objective", code(ensemble.loss.name)),
         ("predicts", _predicts(material)),
@@ -241,7 +242,7 @@ def _importance(material: Material) -> Section:
     if BIAS in model.features:
         text = f"There are no SHAP values, as a feature is named {BIAS}, which is the name of their constant."
         return Section("importance", "What matters", [*parts, note(text)])
-    leaves = sum(1 for tree in ensemble.trees for _ in tree.leaves())
+    leaves = sum(tree.n_leaves for tree in ensemble.trees)
     rows = max(100, min(_EXPLAINED_ROWS, _EXPLAINED_LEAVES // max(1, leaves)))
     for output in range(min(ensemble.n_outputs, _MAX_EXPLAINED)):
         chart = plots.shap_summary(model, material.rows, top=_MAX_IMPORTANT, output=output, rows=rows)
@@ -379,7 +380,7 @@ def _sql(material: Material) -> Section:
 
 def _sizes(material: Material) -> list[Raw]:
     """Return the size of the model in each dialect."""
-    leaves = sum(1 for tree in material.ensemble.trees for _ in tree.leaves())
+    leaves = sum(tree.n_leaves for tree in material.ensemble.trees)
     if leaves > _MAX_SIZED:
         return [note(f"Sizes in other dialects are left out, as the model has {leaves:,} leaves.")]
     sizes = sizes_by_dialect(material.model)

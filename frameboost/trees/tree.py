@@ -39,7 +39,7 @@ checked and taken apart by numpy: a hundred trees take two milliseconds, as JSON
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from dataclasses import field as field_of
 from functools import cached_property
@@ -73,6 +73,7 @@ __all__ = [
     "on_leaf_grid",
     "refuse_linear",
     "shared_splits",
+    "split_features",
     "trees_on_grid",
 ]
 
@@ -191,6 +192,11 @@ class Tree:
                 nested[node] = max(less + 1, more)
         return nested
 
+    @property
+    def n_leaves(self) -> int:
+        """The number of leaves."""
+        return self.feature.count(LEAF)
+
     def leaves(self) -> Iterator[int]:
         """Yield the leaves' indices in ascending order."""
         return (node for node in range(len(self)) if self.is_leaf(node))
@@ -221,6 +227,11 @@ class Tree:
             else:
                 open_nodes += (self.right[node], self.left[node])
         return leaves
+
+
+def split_features(trees: Iterable[Tree]) -> list[int]:
+    """Return the numbers of the features of all splits, ascending."""
+    return sorted({feature for tree in trees for feature in tree.feature if feature != LEAF})
 
 
 def shared_splits(trees: Sequence[Tree]) -> list[list[int]]:

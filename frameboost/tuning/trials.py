@@ -128,7 +128,7 @@ class Trial:
     @property
     def leaves(self) -> int:
         """The number of leaves of all trees, which their SQL is as long as."""
-        return sum(len(tree) // 2 + 1 for model in self.models.values() for tree in model.ensemble.trees)
+        return sum(tree.n_leaves for model in self.models.values() for tree in model.ensemble.trees)
 
 
 class _MustBeFinite:

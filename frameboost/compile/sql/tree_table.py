@@ -33,7 +33,7 @@ from frameboost.compile.sql.stages import ROW, Stages, grouped
 from frameboost.dialects.dialect import Dialect, OutOfRange
 from frameboost.errors import ParameterError
 from frameboost.schema.types import Feature, FeatureType, Physical
-from frameboost.trees.tree import Tree
+from frameboost.trees.tree import Tree, split_features
 
 __all__ = ["Contributions", "contributions_over_table", "table_frame", "table_statements", "values_over_table"]
 
@@ -147,8 +147,7 @@ def _has_categories(trees: Sequence[Tree]) -> bool:
 
 def _threshold_kinds(trees: Sequence[Tree], columns: Sequence[FeatureColumn]) -> list[FeatureType]:
     """Return the types that thresholds are compared in, each a column of the table."""
-    used = sorted({f for tree in trees for f in tree.feature if f >= 0})
-    kinds = [columns[f].feature.type for f in used]
+    kinds = [columns[f].feature.type for f in split_features(trees)]
     return list(dict.fromkeys(k.widened for k in kinds if not (k.is_categorical or k.family == "boolean")))
 
 
@@ -290,7 +289,7 @@ class _Walk:
         self, columns: Sequence[FeatureColumn], dialect: Dialect, trees: Sequence[Tree], table: str
     ) -> None:  # fmt: skip
         self._dialect, self._table = dialect, f"{dialect.quote_path(table)} {dialect.statements.alias}"
-        self.features = sorted({f for tree in trees for f in tree.feature if f >= 0})
+        self.features = split_features(trees)
         self._columns = {f: replace(columns[f], name=f"{ROW}.{columns[f].name}") for f in self.features}
 
     def through(self, stages: Stages, depth: int, output: int | None = None) -> tuple[str, str]:
