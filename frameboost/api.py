@@ -309,7 +309,7 @@ def train_planned(
         planned.engine.check_arrays(f"eval_metric {shown(function.name)}")
     if checkpoint is not None:
         _check_resumes(planned)
-    in_order = bool(functions) or (isinstance(planned.objective, Objective) and planned.objective.is_function)
+    in_order = bool(functions) or planned.is_of_function
     with unwrap_handler_errors(), defer_in_callbacks(), ExitStack() as open_engines, announce_compilation(verbose):
         when_call_returns(open_engines.close)
         workers, budget = open_engines.enter_context(closing(Workers(planned.settings.n_jobs))), MemoryBudget()
@@ -324,7 +324,7 @@ def train_planned(
 
         training = opened(method.contract, planned.source)
         loss, settings = _loss(planned.objective, planned.settings, training, roles, planned.labels)
-        offset = offset_of(loss, planned.offset) if any(planned.offset.values()) else None
+        offset = offset_of(loss, planned.offset)
         _check_loss(loss, settings, chosen, roles, initial)
         metrics = get_metrics(eval_metric, loss, settings.as_dict())
         label_range = check_rows(training, loss, roles, planned.labels)
@@ -392,7 +392,7 @@ def _decided(ensemble: Ensemble, planned: FitPlan) -> Ensemble:
 
 def _check_resumes(planned: FitPlan) -> None:
     """Raise `ParameterError` if something is learnt of which a checkpoint knows nothing."""
-    if isinstance(planned.objective, Objective) and planned.objective.is_function:
+    if planned.is_of_function:
         raise ParameterError(
             "checkpoint can't be combined with an objective that is a Python function, as the fit that resumes can't "
             "tell whether it is the same"

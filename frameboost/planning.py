@@ -129,6 +129,11 @@ class FitPlan:
         return self.settings.target_transform is not None and is_smeared(self.objective, self.settings.smearing)
 
     @property
+    def is_of_function(self) -> bool:
+        """Whether the objective is a Python function over arrays."""
+        return isinstance(self.objective, Objective) and self.objective.is_function
+
+    @property
     def chooses_threshold(self) -> bool:
         """Whether the threshold of the second of two classes is chosen on rows after training."""
         return not isinstance(self.settings.threshold, float | None)
@@ -201,7 +206,7 @@ def plan_fit(
     with defer_signals():  # numba cannot be imported again after Ctrl-C has interrupted its import
         from frameboost.training.train import choose_tree_method
     objective, parameters = _under_our_name(objective, parameters)
-    parameters = _spelled_out(under_our_names(parameters), features, init_model)
+    parameters = with_rates(constraints_by_name(under_our_names(parameters), _in_order(features, init_model)))
     settings = _settings(objective, parameters, has_held_out=valid is not None or folds is not None)
     method = choose_tree_method(settings)
     cuts = {name: read_once(values) for name, values in cuts.items()} if isinstance(cuts, Mapping) else cuts
@@ -223,7 +228,7 @@ def plan_fit(
         source, names = with_margins(source, initial)
         margins = {f"init_{margin}": name for margin, name in zip(initial.loss.margins, names, strict=True)}
     roles = find_roles(source, target, weight, added["base_margin"], label_upper_bound, added["exposure"])
-    roles = with_group(source, roles | margins, group) if group is not None else roles | margins
+    roles = with_group(source, roles | margins, group)
     chosen = pick_features(source, features, roles, folds if valid is None else valid, exclude)
     if initial is not None or settings.categorical_features is not None or settings.feature_weights is not None:
         chosen, settings = _told_of_features(chosen, settings, initial)
@@ -239,13 +244,6 @@ def plan_fit(
         goal.labels, roles, chosen, _for_target(goal, settings), method, description, initial, added, cuts or {}, folds,
         objective is None, stratified,
     )  # fmt: skip
-
-
-def _spelled_out(parameters: dict[str, Any], features: object, init_model: Model | None) -> dict[str, Any]:
-    """Return parameters with names for the positions of columns, and with numbers for functions of rounds."""
-    if parameters.keys() & {"monotone_constraints", "interaction_constraints"}:
-        parameters = constraints_by_name(parameters, _in_order(features, init_model))
-    return with_rates(parameters) if parameters.keys() & {"learning_rate", "learning_rates"} else parameters
 
 
 def _in_order(features: object, init_model: Model | None) -> list[str] | None:

@@ -279,9 +279,7 @@ def _derivatives(returned: Any, shape: tuple[int, ...], name: str) -> list[Float
 
 
 def scored_loss(loss: Loss) -> Loss:
-    """Return a loss as a model file has it: without the derivatives that a function computes."""
-    if not loss.is_of_arrays:
-        return loss
+    """Return the loss of a function over arrays as a model file has it: without the derivatives that it computes."""
     assert loss.definition is not None
     return _of_targets(read_foreign_loss(loss.definition), len(loss.labels))
 

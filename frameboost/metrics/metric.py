@@ -552,8 +552,7 @@ def metrics_of(eval_metric: Any) -> list[Any]:
 
 def _metric(item: Any, loss: Loss, parameters: Mapping[str, Any]) -> AnyMetric:
     n_predictions = len(loss.evaluated or loss.links)
-    is_ours = isinstance(item, str) and _is_ours(item)
-    if not is_ours and (of_arrays := as_function(item)) is not None:
+    if (of_arrays := as_function(item)) is not None:
         return replace(of_arrays, loss=loss)
     metric = item if isinstance(item, Metric) else _by_name(item, loss, parameters)
     if isinstance(metric, CurveMetric):
@@ -573,8 +572,8 @@ def as_function(item: Any) -> FunctionMetric | None:
         return item
     if isinstance(item, Metric):
         return function_metric(item.sql, item.name, maximize=item.maximize) if may_be_called(item.sql) else None
-    if isinstance(item, str) and not _is_ours(item):
-        scorer = scorer_of(item)
+    if isinstance(item, str):
+        scorer = None if _is_ours(item) else scorer_of(item)
         return None if scorer is None else function_metric(scorer, item)
     return function_metric(item) if may_be_called(item) else None
 
@@ -582,8 +581,7 @@ def as_function(item: Any) -> FunctionMetric | None:
 def _by_name(item: Any, loss: Loss, parameters: Mapping[str, Any]) -> Metric | CurveMetric:
     name, _, at_text = item.partition("@") if isinstance(item, str) else ("", "", "")
     n_predictions = len(loss.evaluated or loss.links)
-    may_rank = n_predictions == 1 and name.removesuffix("-") in RANKING_METRICS
-    if may_rank and (ranking := ranking_metric(item, parameters)) is not None:
+    if isinstance(item, str) and n_predictions == 1 and (ranking := ranking_metric(item, parameters)) is not None:
         return ranking
     if name not in METRICS:
         known = (*METRICS, *RANKING_METRICS)

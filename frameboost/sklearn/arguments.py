@@ -18,7 +18,7 @@ from frameboost.checks.messages import did_you_mean, listed, shown
 from frameboost.errors import ParameterError
 from frameboost.losses.built_in import ALPHAS, OTHER_NAMES
 from frameboost.metrics.metric import Metric
-from frameboost.parameters.parameters import ALIASES, under_our_names
+from frameboost.parameters.parameters import ALIASES, FIT_ALIASES, under_our_names
 
 __all__ = [
     "ByAnyName",
@@ -63,7 +63,8 @@ _METRICS: Mapping[str, str | Metric] = {
 }
 _OTHER_NAMES = {
     **dict.fromkeys(("loss", "application", "app", "objective_type"), "objective"),
-    **dict.fromkeys(("scoring", "metric", "metrics", "metric_types"), "eval_metric"),
+    "scoring": "eval_metric",
+    **FIT_ALIASES,
 }
 # Values of names that are no parameters here, and change nothing.
 _NOTHING: Mapping[str, tuple[object, ...]] = {
