@@ -1,4 +1,4 @@
-"""`fit`: from data to a model; `plan`: what a fit would do."""
+"""Train a model (`fit`), or tell what a fit would do (`plan`)."""
 
 from __future__ import annotations
 
@@ -101,128 +101,128 @@ def fit(
     Parameters
     ----------
     data : polars frame, DuckDB relation, pandas, Dask or Spark DataFrame, Arrow or database table, path, list of these
-        One example in each row. A DuckDB relation may be a table, a view, a query or files (``con.table("flights")``,
-        ``con.sql("...")``, ``con.read_parquet("*.parquet")``); its rows stay in the database. The state of the fit is
-        in temporary tables of the connection, which are dropped afterwards. A path is that of a Parquet, CSV, NDJSON or
-        Arrow file, of compressed text (``"2013.csv.gz"``), a glob of such files in the order of their names
-        (``"2013-*.parquet"``), or a table of a DuckDB file (``"flights.duckdb::late"``). The rows of several frames or
-        files follow each other. Those of a Spark DataFrame stay in its executors, and the workers of
-        ``engine=fb.Dask(client)`` read those of a Dask DataFrame. Columns of a table of another database
-        (`frameboost.table`) are binned there, and their codes are read. An Ibis table of the DuckDB backend stays in
-        its database; narwhals frames and PyArrow datasets are unwrapped.
+        The training data, one example per row. A DuckDB relation may be a table, a view, a query or files
+        (``con.table("flights")``, ``con.sql("...")``, ``con.read_parquet("*.parquet")``); its rows stay in the
+        database, and the state of the fit is kept in temporary tables of the connection that are dropped at the end. A
+        path names a Parquet, CSV, NDJSON or Arrow file, compressed text (``"2013.csv.gz"``), a glob of files, read in
+        the order of their names (``"2013-*.parquet"``), or a table of a DuckDB file (``"flights.duckdb::late"``).
+        Several frames or files are concatenated. A Spark DataFrame stays in its executors; a Dask DataFrame is read by
+        the workers of ``engine=fb.Dask(client)``. A table of another database (`frameboost.table`) is binned there, and
+        only codes are fetched. An Ibis table of the DuckDB backend stays in its database; narwhals frames and PyArrow
+        datasets are unwrapped.
     target : str or list of str
-        The column to predict: numbers, Booleans, or strings (Enum and Categorical too) that are labels of classes,
-        without NULL, NaN or infinities. Several columns, numeric or Boolean, are several targets: each has a tree in
-        every round, and predictions are arrays.
+        The column to predict: numbers, Booleans, or strings (also Enum and Categorical) as class labels. NULL, NaN and
+        infinities are errors. Several numeric or Boolean columns are several targets: every round grows a tree for
+        each, and predictions are arrays.
     objective : str, Objective or function, optional
-        The loss, by XGBoost's name (``docs/objectives.md`` has them all), or an `Objective`, of SQL or a function. A
-        function ``f(label, margin)`` or ``f(label, margin, weight)`` over arrays returns gradient and hessian; the
-        prediction is then the margin. By default ``'reg:squarederror'`` for numbers, ``'binary:logistic'`` for Booleans
-        and two labels, and ``'multi:softprob'`` for more labels.
+        The loss: XGBoost's name for it (``docs/objectives.md`` lists all), an `Objective`, or a function. A function
+        ``f(label, margin)`` or ``f(label, margin, weight)`` over arrays returns gradient and hessian; the prediction is
+        then the margin. By default ``'reg:squarederror'`` for numbers, ``'binary:logistic'`` for Booleans and two
+        labels, and ``'multi:softprob'`` for more labels.
     positive : str, optional
-        For two labels, the one whose probability is predicted; by default the second, in the order of the Enum or of
-        the alphabet (``'yes'`` of no and yes).
+        The positive class of a binary target, the one that probabilities refer to; by default the second label, in the
+        order of the Enum or of the alphabet (``'yes'`` of no and yes).
     features : list of str, polars selector or function, optional
-        The columns to predict from; by default all but those that have another role. A selector (``cs.numeric()``)
-        chooses by the types that polars gives the columns, those of a relation too. A function chooses the names for
-        which it returns True, as pandas' ``usecols`` does: ``lambda name: name.startswith("x_")``. A list may hold
-        names and selectors. Selectors and functions never choose a column of another role. Numbers, decimals, Booleans,
-        dates, timestamps and durations are split at a threshold, strings (Enum and Categorical too) by set membership.
-        NULL and NaN are missing values, and each split learns where they go.
+        The columns to predict from; by default all columns without another role. A selector (``cs.numeric()``) selects
+        by polars type, in relations too. A function selects the names for which it returns True, like pandas'
+        ``usecols``: ``lambda name: name.startswith("x_")``. A list may mix names and selectors. Selectors and functions
+        never select a column that has another role. Numbers, decimals, Booleans, dates, timestamps and durations are
+        split at a threshold, strings (also Enum and Categorical) by set membership. NULL and NaN are missing; each
+        split learns their direction.
     exclude : str, list of str, polars selector or function, optional
-        The columns to leave out of the default, or of what ``features`` chooses.
+        Columns to remove from ``features`` or from its default.
     weight : str, optional
-        A column of row weights, 0 or more.
+        The column of row weights, 0 or more.
     base_margin : str or list of str, optional
-        Columns that are added to the margins, one for each output: an offset. The base score is estimated beside them.
-        The model knows their names (`Model.offset`), and all that scores takes them from the data.
+        An offset: columns that are added to the margins, one for each output. The base score is estimated given the
+        offset. The model stores the names (`Model.offset`), and scoring reads the columns from the data.
     exposure : str, optional
-        For an objective with a log link, such as count:poisson, the column whose logarithm is added to the margins:
-        years insured, length of road, hours at risk. The prediction is proportional to it. It must be above 0.
+        For objectives with a log link, such as count:poisson: the column to add to the margins as its logarithm (years
+        insured, length of road, hours at risk). Predictions are proportional to it. It must be above 0.
     label_upper_bound : str, optional
-        For survival:aft, the column of the upper bounds of times: equal to the target where the time is known, NULL (or
+        For survival:aft: the column of upper bounds of the times, equal to the target where the time is known, NULL (or
         infinity) where it is right-censored.
     group : str, optional
-        For ranking, the column of each row's query: numbers, strings or dates, in any order. Weights are then those of
-        queries.
+        For ranking: the column of query ids, numbers, strings or dates, in any order. Weights are then per query.
     valid : float, str, data, or dict of name to data, optional
-        Rows to validate on, which are then not trained on. ``0.2`` is that share of the rows, drawn by a hash of their
-        positions and the ``seed``, the same in every engine; with ``group`` of the queries. ``"last 20%"`` and ``"last
-        4 weeks"`` (hours, days, weeks, months, quarters, years) are the last rows by the column ``time``. Else a
-        Boolean column of the data or a SQL predicate over its columns, true for the rows; or other data, as for
-        ``data``. With several sets, early stopping uses the last. A predicate is inserted into queries unchanged, so do
-        not accept it from users who may not query the data. Volatile functions such as ``random()`` are refused.
+        Held-out rows for metrics and early stopping. ``0.2`` holds out that share of the rows, or with ``group`` of the
+        queries, drawn by a hash of row position and ``seed``, the same in every engine. ``"last 20%"`` and ``"last 4
+        weeks"`` (hours, days, weeks, months, quarters, years) hold out the last rows by the column ``time``. Otherwise
+        a Boolean column of the data, a SQL predicate over its columns that is true for the held-out rows, or separate
+        data, of any kind that ``data`` accepts. With several sets, early stopping watches the last. A predicate is
+        inserted into queries unchanged: never accept one from users who may not query the data. Volatile functions such
+        as ``random()`` are errors.
     folds : int, str, list of pairs or splitter of scikit-learn, optional
-        Train a model for each fold, on the other folds, with early stopping on this one, and return their mean as one
-        model with all trees. It is trained on all rows and better than one fit, at that many times the cost. Rows are
-        assigned by a hash of their positions and the ``seed``, with ``group`` whole queries. Or a column whose values
-        are the folds, or a splitter or positions, as in `cv`. `Model.out_of_fold` has the prediction of each row by the
-        model that was not trained on it. ``frameboost.auto`` chooses parameters as well.
+        Train one model per fold on the other folds, with early stopping on the held-out one, and return their mean as
+        one model that holds all trees. The mean has seen all rows and is usually better than one fit, at that many
+        times the cost. A number assigns rows, or with ``group`` whole queries, by a hash of row position and ``seed``;
+        a string names a column of fold labels; a splitter or positions are as in `cv`. `Model.out_of_fold` returns the
+        out-of-fold predictions. `frameboost.auto` tunes parameters as well.
     stratified : bool, default False
-        Whether a number of ``folds`` have equal shares of each class. LightGBM's ``cv`` has True by default, XGBoost's
-        False.
+        Whether to stratify ``folds`` by class, for a number of folds. The default is False in XGBoost's ``cv``, too,
+        and True in LightGBM's.
     time : str, optional
-        For ``valid="last 20%"``, the column of dates, times or numbers that tells which rows are last. Rows of one time
-        stay together, and so do queries. It is a feature unless ``exclude`` names it.
+        For ``valid="last 20%"``: the column of dates, times or numbers to order rows by. Rows of the same time stay
+        together, and so do queries. The column is a feature, too, unless ``exclude`` names it.
     eval_metric : str, Metric, function or list of them, optional
-        The metrics, by XGBoost's names, as SQL, or as functions over arrays, such as scikit-learn's; its scorers too,
-        by their names or from ``make_scorer`` (``docs/metrics.md``). They are the columns of `Model.history`, evaluated
-        after each round on the validation rows, or the training rows if there are none; by default the objective's own,
-        and only if there are validation rows. Early stopping uses the last.
+        The metrics to evaluate after each round: XGBoost's names, SQL, functions over arrays (scikit-learn's, for
+        example), or scikit-learn's scorers, by name or from ``make_scorer`` (``docs/metrics.md``). `Model.history` has
+        a column for each. They are evaluated on the held-out rows, or without any on the training rows; by default the
+        objective's metric, if rows are held out. Early stopping watches the last metric.
     train_metrics : bool, default False
-        Whether to evaluate the metrics on the training rows too if there are validation rows, for learning curves of
-        both. A fit takes some 6 % longer then, with AUC 13 %.
+        Whether to evaluate the metrics on the training rows as well as on the held-out rows, for learning curves of
+        both. It makes a fit about 6 % slower, with AUC 13 %.
     callbacks : list of functions, optional
-        Called after each round with its number, from 1, and a dict of its metrics; one that returns True stops the fit.
-        With a ``checkpoint``, only after the rounds that this call grows.
+        Functions to call after each round with its number, from 1, and a dict of its metrics; training stops if one
+        returns True. A fit that resumes from a ``checkpoint`` calls them for new rounds only.
     init_model : Model, optional
-        A model with the same objective, features and labels to continue from: the new model has its trees and
-        ``n_estimators`` more rounds.
+        A model to continue from, with the same objective, features and labels: the new model has its trees and those of
+        ``n_estimators`` further rounds.
     engine : {'auto', 'numba', 'polars', 'duckdb', 'sql'}, Dask or Spark, default 'auto'
-        What computes the histograms: compiled kernels, lazy group-bys, or SQL. ``'auto'`` is duckdb for a relation,
-        ``fb.Spark()`` for a Spark DataFrame and numba for everything else. ``'sql'`` trains in the database of a
-        `frameboost.table`, which only histograms leave. Or the name of an engine that another package registers
-        (``docs/engines.md``), or a cluster, ``fb.Dask(client)``. Up to 524,288 values, or 4,096 rows, are read into
-        memory and trained on by the kernels, whichever of polars and duckdb is named: queries would take many times as
+        The engine that computes histograms: compiled kernels (numba), lazy group-bys (polars) or SQL (duckdb).
+        ``'auto'`` is duckdb for a relation, ``fb.Spark()`` for a Spark DataFrame, and numba otherwise. ``'sql'`` trains
+        inside the database of a `frameboost.table`; only histograms leave it. Otherwise a cluster, ``fb.Dask(client)``,
+        or the name of an engine that another package registers (``docs/engines.md``). For up to 524,288 values, or
+        4,096 rows, polars and duckdb read the data into memory and use the kernels, as queries would take many times as
         long.
     shards : int, optional
-        The number of parts to divide the rows into, each with a separate engine; their results are merged, and the
-        model is the same. Only for ``tree_method='hist'``. From Parquet or Arrow files whose rows do not fit in memory,
-        numba reads one column at a time, and keeps its arrays in temporary files (``docs/scale.md``).
+        The number of shards to divide the rows into, each with an engine; sums are merged, and the model is the same.
+        Requires ``tree_method='hist'``. For Parquet or Arrow files larger than memory, numba reads one column at a time
+        and keeps its arrays in temporary files (``docs/scale.md``).
     cuts : dict, optional
-        The bin edges of some columns, instead of quantiles.
+        Bin edges by column, instead of quantiles.
     checkpoint : str or path, optional
-        A file for the rounds so far. A fit that was killed goes on from there when it is called again with the same
-        data and arguments, and ends with the same model as an uninterrupted one; a fit that was finished returns its
-        model. More ``n_estimators`` add rounds. The file is kept; delete it to start over. (``docs/guide.md``)
+        A file that stores the rounds so far. After an interruption the same call resumes from it, and ends with the
+        model of an uninterrupted fit; after a finished fit it returns that model, and a larger ``n_estimators`` adds
+        rounds. The file is kept; delete it to start over (``docs/guide.md``).
     checkpoint_every : int, default 10
-        The number of rounds from one write of the checkpoint to the next.
+        The number of rounds between two writes of the checkpoint.
     max_sql : str or int, optional
-        The most SQL that the model may be: the name of a database (``"snowflake"``), whose limits of a query hold, or
-        bytes of one query in standard SQL (views may have less; ``docs/dialects.md``). The model has the first rounds
-        that fit, and says so where these are not all, with what that costs by the last metric. It can't be combined
-        with ``folds``; `auto` has ``fits``.
+        A limit on the size of the model as SQL: a database (``"snowflake"``), for its limit of a query, or a number of
+        bytes of one query in standard SQL (views may have less; ``docs/dialects.md``). The model keeps the first rounds
+        that fit; if it drops any, its text reports how many and the loss in the last metric. Not with ``folds``; `auto`
+        has ``fits``.
     verbose : bool or int, optional
-        Whether to show a progress bar for a long fit, and a message when kernels are compiled (once on a machine), both
-        on standard error; by default in a terminal and in a notebook, and the message also in logs if it takes over a
-        second. A number is True from 1 on (LightGBM's ``verbose=-1`` is False). `logging` has both by the name
-        ``frameboost``, at the level INFO.
+        Whether to show on standard error a progress bar during a long fit, and a message while kernels are compiled
+        (once per machine); by default in terminals and notebooks. Compilation of more than a second is reported in
+        logs, too. Numbers from 1 count as True, others as False (LightGBM's ``verbose=-1``). The logger ``frameboost``
+        of `logging` receives both at the level INFO.
     **parameters : all other parameters
-        Those of trees, regularisation, sampling and the objective, by XGBoost's names and its aliases:
-        ``docs/parameters.md``.
+        Parameters of trees, regularisation, sampling and objectives, by XGBoost's names or aliases
+        (``docs/parameters.md``).
 
     Returns
     -------
     Model
-        `Model.metadata` says when, on how many rows and by which release it was trained, and of a relation has the hash
-        of the query. It is no part of what `to_json` returns, so that models of the same data are equal.
+        The trained model. `Model.metadata` records the time, the number of rows, the release, and for a relation the
+        hash of the query; `to_json` leaves it out, so that models of the same data are equal.
 
     Raises
     ------
     ParameterError
         If a parameter is unknown, out of range, or can't be combined with another.
     DataError
-        If the data can't be trained on; the message names the column. Or if the checkpoint belongs to other data.
+        If the data can't be trained on, with the column in the message, or if the checkpoint belongs to other data.
     ModelFileError
         If the checkpoint is damaged, or was written by another release.
 
@@ -273,7 +273,7 @@ def fit(
 
 
 def _within(budget: SqlBudget, model: Model) -> Ensemble:
-    """Return a model's first rounds that fit into a budget of SQL, with what they cost as its hint."""
+    """Return the model of the first rounds that fit into a budget of SQL, with the loss in quality as its hint."""
     ensemble, record, n_rounds = model.ensemble, model.ensemble.training, model.n_rounds
     kept = budget.cut(ensemble)
     if kept.n_rounds == n_rounds:
@@ -291,7 +291,7 @@ def train_planned(
     planned: FitPlan, *, eval_metric: Any = None, train_metrics: bool = False,
     callbacks: Sequence[Callback] = (), checkpoint: Checkpoint | None = None, verbose: bool | int | None = None,
 ) -> Model:  # fmt: skip
-    """Train what is planned; the other arguments are those of `fit`.
+    """Train as planned; the other arguments are those of `fit`.
 
     Raises
     ------
@@ -366,7 +366,7 @@ def train_planned(
 
 
 def _learnt(planned: FitPlan, loss: Loss, rows: Rows, log: EvaluationLog) -> list[Smearing | ThresholdAtBestRound]:
-    """Return what is learnt besides trees: on the last held-out rows, or those of training."""
+    """Return what is learnt besides trees, from the last held-out rows or the training rows."""
     learnt: list[Smearing | ThresholdAtBestRound] = []
     if planned.is_smeared:
         learnt.append(Smearing(loss, rows, log))
@@ -378,12 +378,12 @@ def _learnt(planned: FitPlan, loss: Loss, rows: Rows, log: EvaluationLog) -> lis
 
 
 def _scores_again(planned: FitPlan) -> bool:
-    """Whether the rows can be scored once more when the model is done, as those in memory and in DuckDB can."""
+    """Whether the rows can be scored again after training, which holds for rows in memory and in DuckDB."""
     return data_kind(planned.source) in ("frame", "relation")
 
 
 def _decided(ensemble: Ensemble, planned: FitPlan) -> Ensemble:
-    """Return the ensemble with the threshold that is chosen when it is done, if it has none yet."""
+    """Return the ensemble with its threshold; it is chosen here if training did not choose it."""
     if not _scores_again(planned):
         return ensemble
     source = cast("LocalSource", [planned.source, *planned.held_out.values()][-1])
@@ -391,7 +391,7 @@ def _decided(ensemble: Ensemble, planned: FitPlan) -> Ensemble:
 
 
 def _check_resumes(planned: FitPlan) -> None:
-    """Raise `ParameterError` if something is learnt of which a checkpoint knows nothing."""
+    """Raise `ParameterError` if the fit learns something that a checkpoint does not store."""
     if planned.is_of_function:
         raise ParameterError(
             "checkpoint can't be combined with an objective that is a Python function, as the fit that resumes can't "
@@ -411,7 +411,7 @@ def _check_resumes(planned: FitPlan) -> None:
 
 
 def _progress(log: EvaluationLog, metric: AnyMetric, training: Rows) -> tuple[str, float]:
-    """Return what a progress bar shows: the metric that early stopping watches, or the first on the training rows."""
+    """Return the text of a progress bar: the metric that early stopping watches, or the first on the training rows."""
     if log.n_rounds > log.rounds_before and log.last:
         return list(log.last.items())[-1]
     value = evaluate(metric, training)
@@ -431,7 +431,7 @@ def _model(ensemble: Ensemble, labels: Labels, log: EvaluationLog, hint: str) ->
 def _loss(
     objective: str | Objective, settings: Parameters, rows: Rows, roles: Mapping[str, str], labels: Labels
 ) -> tuple[Loss, Parameters]:
-    """Return the loss, and the parameters with the number of classes filled in."""
+    """Return the loss and the parameters, with the number of classes filled in."""
     loss, settings = _unadjusted(objective, settings, rows, roles)
     if settings.class_weight is not None:
         settings = replace(settings, class_weight=counted_factors(settings.class_weight, loss, rows, labels))
@@ -466,7 +466,7 @@ def _unadjusted(
 def _check_loss(
     loss: Loss, settings: Parameters, features: Sequence[Feature], roles: Mapping[str, str], initial: Ensemble | None
 ) -> None:  # fmt: skip
-    """Raise `ParameterError` if the loss does not go with a column, a parameter or the model to train on from."""
+    """Raise `ParameterError` if the loss conflicts with a column, a parameter or the model to continue from."""
     check_upper_bound(loss, roles)
     if loss.renewal and settings.linear_tree:
         raise ParameterError(
@@ -479,23 +479,23 @@ def _check_loss(
 
 @checked(fit)
 def plan(data: Any, target: str | Sequence[str], **options: Unpack[PlanOptions]) -> FitPlan:
-    """Return what `fit` would do with the same arguments, and why: printed, a line for each decision.
+    """Return the plan of a fit: what `fit` would decide for the same arguments, and why; it prints a line per decision.
 
-    Reads only what types and labels need, and trains no model.
+    Reads only types and labels, and trains nothing.
 
     Parameters
     ----------
     data, target
         As for `fit`.
     **options
-        All other arguments of `fit`. Those that matter only later, such as ``eval_metric``, change nothing. With
-        ``folds`` the plan is that of all rows.
+        All other arguments of `fit`. Those that matter only during training, such as ``eval_metric``, do not change the
+        plan. With ``folds`` it is the plan for all rows.
 
     Returns
     -------
     FitPlan
-        With the objective, the features and their types, the roles of columns, the parameters, the tree method and the
-        engine as attributes.
+        Attributes: the objective, the features with their types, the roles of columns, the parameters, the tree method,
+        the engine.
 
     Raises
     ------
@@ -524,7 +524,7 @@ def plan(data: Any, target: str | Sequence[str], **options: Unpack[PlanOptions])
 def plan_with(
     data: Any, target: str | Sequence[str], options: Mapping[str, Any]
 ) -> tuple[FitPlan, Callable[[FitPlan], Model]]:
-    """Return the plan of a fit with these arguments of `fit`, and what trains it, or one like it."""
+    """Return the plan of a fit with these arguments of `fit`, and the function that trains it or a plan like it."""
     named, options = inspect.signature(fit).parameters, under_our_names(options)
 
     def arguments_of(function: Callable[..., object]) -> dict[str, Any]:
@@ -537,7 +537,7 @@ def plan_with(
 
 
 def _with_parameters(doc: str) -> str:
-    """Return the docstring of `fit` with all parameters of `Parameters` where it refers to them."""
+    """Return the docstring of `fit` with the fields of `Parameters` inserted at its placeholder."""
     before, after = inspect.cleandoc(doc).split("**parameters : all other parameters\n")
     _, results = after.split("\nReturns\n")
     return f"{before}{parameter_table()}\n\nReturns\n{results}"

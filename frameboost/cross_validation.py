@@ -1,4 +1,4 @@
-"""Cross-validation: for each fold, a fit on the other folds, evaluated on it."""
+"""Cross-validate: fit on all folds but one, evaluate on that one, for each fold."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ _PEERS = ("return_cvbooster", "return_estimator")  # names of LightGBM and of sc
 
 @dataclass(frozen=True)
 class CrossValidation:
-    """What `cv` with ``return_models`` returns.
+    """The result of `cv` with ``return_models=True``.
 
     Attributes
     ----------
     metrics
-        The metrics by round, averaged over the folds: what `cv` returns otherwise.
+        The metrics by round, averaged over the folds: the result of `cv` without ``return_models``.
     models
-        The model of each fold, trained without its rows, of as many rounds as ``metrics`` has rows.
+        The model of each fold, trained on the other folds; each has as many rounds as ``metrics`` has rows.
 
     Examples
     --------
@@ -53,7 +53,7 @@ class CrossValidation:
 
     @property
     def out_of_fold(self) -> pl.DataFrame:
-        """The predictions of each row by the model that was trained without it, as `Model.out_of_fold` has them."""
+        """The out-of-fold predictions: of each row by the model that was not trained on it, as `Model.out_of_fold`."""
         return out_of_fold_frame(self._out_of_fold)
 
 
@@ -107,33 +107,33 @@ def cv(
     data, target
         As for `fit`.
     folds
-        The number of folds: rows are assigned by a hash of their position, the same in every engine. Or the name of a
-        column whose values are the folds, so that rows that belong together (of one customer, say) stay together. Of
-        rows in memory also a splitter of scikit-learn, or for each fold a pair of arrays of integers: the positions of
-        the rows to train on, and of those to validate on, as XGBoost and LightGBM take them.
+        The number of folds; rows are assigned by a hash of row position, the same in every engine. Or the name of a
+        column of fold labels, which keeps related rows together (those of one customer, for example). For data in
+        memory also a scikit-learn splitter, or for each fold a pair of integer arrays as in XGBoost and LightGBM: the
+        positions of the training rows and of the held-out rows.
     time
-        A column of dates, times or numbers: rows are split in its order into ``folds`` + 1 parts, and each part but the
-        first is predicted from those before it.
+        A column of dates, times or numbers. Rows are cut in its order into ``folds`` + 1 parts; each part except the
+        first is held out from a fit on the parts before it.
     groups
-        A column whose rows of one value stay together in a number of folds, of a ranking by default the queries; or the
-        groups of a splitter.
+        A column of group labels: the rows of a group are assigned to the same fold. By default the queries of a
+        ranking. With a splitter, its groups.
     seed
-        The seed of the folds and of all random draws in training.
+        The seed of the folds and of all sampling in training.
     early_stopping_rounds
-        Cut the table after the round with the best mean of the last metric on held-out rows if that many later rounds
-        do not improve it (by more than ``min_delta``).
+        Stop when the mean of the last metric on held-out rows has not improved (by more than ``min_delta``) for this
+        many rounds; the result ends with the best round.
     return_models
-        Whether to return the models of the folds and their predictions of the rows that they held out too
-        (LightGBM's ``return_cvbooster``, scikit-learn's ``return_estimator``).
+        Whether to return the models of the folds and their out-of-fold predictions as well (LightGBM's
+        ``return_cvbooster``, scikit-learn's ``return_estimator``).
     **options
-        All other arguments of `fit`, but not ``valid``, ``init_model``, ``callbacks`` and ``checkpoint``.
+        All other arguments of `fit` except ``valid``, ``init_model``, ``callbacks`` and ``checkpoint``.
 
     Returns
     -------
     polars.DataFrame
-        A row for each round: ``round``, then for each metric ``train_<metric>_mean``, ``train_<metric>_std``,
-        ``valid_<metric>_mean`` and ``valid_<metric>_std`` (Float64; the standard deviation is over the fits, with
-        n − 1). With ``return_models`` a `CrossValidation`.
+        One row per round: ``round``, then for each metric ``train_<metric>_mean``, ``train_<metric>_std``,
+        ``valid_<metric>_mean`` and ``valid_<metric>_std`` (Float64; standard deviations over the folds, with n − 1).
+        With ``return_models`` a `CrossValidation`.
 
     Raises
     ------

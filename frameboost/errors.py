@@ -1,6 +1,6 @@
-"""The errors that frameboost raises on bad input: all are ``ValueError``, so that one ``except`` catches them.
+"""The errors and the warning category of frameboost, and `printable`, which escapes text for terminals.
 
-And the category of its warnings, and what makes text fit for a terminal, where messages end.
+All errors are ``ValueError``, so that one ``except`` catches them.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ _SHOWN = frozenset("\n\u200c\u200d")  # the last two join and part letters of Pe
 
 
 def printable(text: str) -> str:
-    r"""Return the text with escapes for what is not printed: a terminal's commands, marks that turn text around.
+    r"""Escape the characters of a text that are not printable: control sequences of terminals, bidirectional marks.
 
-    All text that may end in a terminal goes through this: messages of errors, what ``repr`` returns, the command line.
+    Applied to all text that may reach a terminal: error messages, ``repr``, output of the command line.
 
     >>> print(printable("a \x1b[31mred\x1b[0m name"))
     a \x1b[31mred\x1b[0m name
@@ -28,7 +28,7 @@ def printable(text: str) -> str:
 
 
 class FrameboostError(ValueError):
-    """Base of every error that frameboost raises itself.
+    """Base class of all errors that frameboost raises.
 
     >>> import frameboost as fb
     >>> issubclass(fb.FrameboostError, ValueError), issubclass(fb.DataError, fb.FrameboostError)
@@ -41,7 +41,7 @@ class FrameboostError(ValueError):
 
 
 class ParameterError(FrameboostError):
-    """A parameter is unknown, has the wrong type, is out of range, or contradicts another one.
+    """A parameter is unknown, has a wrong type, is out of range, or conflicts with another one.
 
     >>> import polars as pl, frameboost as fb
     >>> fb.fit(pl.DataFrame({"x": [1, 2], "y": [0, 1]}), "y", max_dept=3)
@@ -51,7 +51,7 @@ class ParameterError(FrameboostError):
 
 
 class TooLargeError(ParameterError):
-    """A query, or the statement that it is in, is larger than the database takes.
+    """A query or statement exceeds a size limit of the database.
 
     >>> import polars as pl, frameboost as fb
     >>> model = fb.fit(pl.DataFrame({"x": [1, 2], "y": [0.0, 1.0]}), "y", n_estimators=1)
@@ -62,7 +62,7 @@ class TooLargeError(ParameterError):
 
 
 class DataError(FrameboostError):
-    """The data can't be trained on or scored: a column is missing, or has a type or values that can't be used.
+    """The data can't be trained on or scored: a column is missing, or has an unusable type or unusable values.
 
     >>> import polars as pl, frameboost as fb
     >>> fb.fit(pl.DataFrame({"x": [1, 2], "y": [0, None]}), "y")
@@ -72,11 +72,11 @@ class DataError(FrameboostError):
 
 
 class ClusterError(FrameboostError):
-    """A cluster can't be trained on: it has no workers, loses them too often, or they have other versions."""
+    """Training on a cluster fails: it has no workers, loses them too often, or runs other versions."""
 
 
 class ModelFileError(FrameboostError):
-    """A file is no model file, is damaged, or is from another version.
+    """A file is not a model file, is damaged, or comes from another version.
 
     >>> import frameboost as fb, tempfile, pathlib
     >>> path = pathlib.Path(tempfile.mkdtemp()) / "model.json"
@@ -88,7 +88,7 @@ class ModelFileError(FrameboostError):
 
 
 class FrameboostWarning(UserWarning):
-    """The work is done, but its result may not be what was meant: a metric has no finite value, for example.
+    """The call succeeded, but the result may be unintended: for example, a metric is not finite.
 
     >>> import polars as pl, frameboost as fb, warnings
     >>> with warnings.catch_warnings(record=True, action="always") as seen:

@@ -1,4 +1,4 @@
-"""Models from model files and from other libraries' models: `load` and the ``from_...`` functions."""
+"""Load models from model files and from models of other libraries."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ Categories = Callable[[list[str]], Mapping[str, Iterable[Any]]]
 
 @checked()
 def load(path: str | Path) -> Model:
-    """Read a model from a file that `Model.save` has written. Nothing in the file is executed; all of it is checked.
+    """Load a model from a file that `Model.save` wrote. The file is validated; nothing in it is executed.
 
     Raises
     ------
     ModelFileError
-        If the file is not a model, or is damaged; the message has the path in it.
+        If the file is not a model, or is damaged; the message contains the path.
     OSError
         If it can't be read.
 
@@ -60,22 +60,22 @@ def load(path: str | Path) -> Model:
 
 
 def open_model(path: str | Path, categories: Categories | None = None) -> Model:
-    """Read a model from a file of frameboost, XGBoost, LightGBM or CatBoost, which is recognised by its content.
+    """Load a model from a file of frameboost, XGBoost, LightGBM or CatBoost; the format is detected from the content.
 
     Parameters
     ----------
     path
-        A file of frameboost's, XGBoost's JSON or UBJSON, LightGBM's text, or CatBoost's JSON.
+        A frameboost model file, JSON or UBJSON of XGBoost, text of LightGBM, or JSON of CatBoost.
     categories
-        For CatBoost's models, which keep only hashes of categories: a function from the names of the categorical
-        columns to the distinct values of each in training.
+        For CatBoost models, which store only hashes of categories: a function from the names of the categorical columns
+        to the distinct values of each in training.
 
     Raises
     ------
     ModelFileError
-        If it is none of them, or damaged; the message has the path in it.
+        If the format is unknown or the file is damaged; the message contains the path.
     ParameterError
-        If the model has something that frameboost lacks.
+        If the model uses a feature that frameboost lacks.
     OSError
         If the file can't be read.
 
@@ -112,7 +112,7 @@ def _reader(data: bytes, categories: Categories | None) -> Callable[[bytes], Ens
 
 
 def _writer(data: bytes) -> str:
-    """Return the library that wrote the file."""
+    """Return the library that wrote a file."""
     if library := library_of_file(data):
         return library
     if what := other_form(data):
@@ -140,45 +140,44 @@ def _writer_of_json(text: bytes) -> str:
 
 
 def from_xgboost(model: Any) -> Model:
-    """Return a model of XGBoost's as a model of frameboost's that predicts the same.
+    """Convert an XGBoost model to a frameboost model with the same predictions.
 
-    Every row ends in the same leaf as in XGBoost. The margin is the exact sum of XGBoost's leaf values; XGBoost itself
-    rounds the sum to float32 after each tree. XGBoost need not be installed to read a file.
+    Every row reaches the same leaf as in XGBoost. The margin is the exact sum of the leaf values; XGBoost rounds the
+    sum to float32 after each tree. Reading a file does not need XGBoost installed.
 
-    The columns of the data that is scored:
+    Columns of the data to score:
 
-    - *Numbers*, of any type, under the booster's ``feature_names``; without names they are ``f0``, ``f1`` and so on.
-      XGBoost rounds every number to float32 before it compares. Thresholds are adjusted so that a float64 goes to the
-      same side without rounding (``x < 0.5`` becomes ``x < 0.49999998509883881``).
-    - *Booleans*, for feature type ``i``, which Boolean columns have in XGBoost. (If a split makes no sense for
-      Booleans, the feature is a number.)
+    - *Numbers* of any type, by the booster's ``feature_names``, or ``f0``, ``f1`` and so on if it has none. XGBoost
+      rounds numbers to float32 before comparing; thresholds are adjusted so that a float64 goes to the same side
+      without rounding (``x < 0.5`` becomes ``x < 0.49999998509883881``).
+    - *Booleans* for XGBoost's feature type ``i``. (If a split is impossible for Booleans, the feature is a number.)
     - *Categories*: strings, if the model has their names, as XGBoost 3.1 and later keep them when trained on a pandas
       or polars frame. (From pandas frames XGBoost 3.2 damages names that are not ASCII: check ``Model.trees``.)
-      Otherwise the integer codes that XGBoost was trained with. A new category goes where XGBoost sends a new code,
-      unless it refuses the frame. (XGBoost truncates a code to an integer; here 1.5 is a new category.)
-    - *Missing values* are NULL and NaN; replace another value of XGBoost's parameter ``missing`` by NULL.
+      Otherwise the integer codes of training. An unknown category takes the branch of an unknown code in XGBoost, which
+      may refuse the frame instead. (XGBoost truncates a code to an integer; here 1.5 is a new category.)
+    - *Missing values* are NULL and NaN; if the model was trained with another ``missing``, replace that value by NULL.
 
     Parameters
     ----------
     model
         An ``xgboost.Booster``, an estimator for scikit-learn (``xgboost.XGBClassifier``, ...), the path of a JSON or
-        UBJSON file, or the bytes of such a file. Of an estimator that stopped early, the trees up to the best round are
-        read, as its ``predict`` uses them; otherwise all trees, as `xgboost.Booster.predict` uses them.
+        UBJSON file, or the bytes of such a file. An estimator that stopped early is read up to its best round, like its
+        ``predict``; otherwise all trees are read, like `xgboost.Booster.predict`.
 
     Returns
     -------
     frameboost.Model
-        With a loss of the same name. If frameboost cannot train the objective, the loss has only its link, and the
-        name begins with ``xgboost:`` (``xgboost:custom`` for an estimator whose objective is a function; a booster does
-        not say that it had one). Gains and covers are XGBoost's. The value of an inner node is the mean of the leaves
-        below it, because XGBoost does not store the node's leaf weight.
+        A model with the same objective. If frameboost can't train it, the objective is named ``xgboost:`` and the name
+        (``xgboost:custom`` if an estimator has a function; a booster does not record that), and can only score. Gains
+        and covers are XGBoost's. The value of an inner node is the mean of the leaves below it, because XGBoost does
+        not store it.
 
     Raises
     ------
     ModelFileError
-        If it is not a model of XGBoost's, or is damaged.
+        If it is not an XGBoost model, or is damaged.
     ParameterError
-        If the model has something that frameboost lacks, such as ``gblinear``, or is not trained yet.
+        If the model uses a feature that frameboost lacks, such as ``gblinear``, or is not trained.
     OSError
         If the file can't be read.
 
@@ -201,30 +200,30 @@ def from_xgboost(model: Any) -> Model:
 
 
 def from_lightgbm(model: Any) -> Model:
-    """Return a model of LightGBM's as a model of frameboost's that predicts the same.
+    """Convert a LightGBM model to a frameboost model with the same predictions.
 
-    Every row ends in the same leaves, and margins differ by rounding in the last bits only. As in ``Booster.predict``,
-    trees after the best iteration of early stopping are left out.
+    Every row reaches the same leaves; margins differ only in the last bits, by rounding. As in ``Booster.predict``,
+    trees after the best iteration of early stopping are dropped.
 
-    Columns are read by LightGBM's feature names, in which every space is an underscore. A column of pandas categories
-    is a column of strings (or integers) here. Other categories are integers: LightGBM truncates a fraction, while here
-    1.5 is an unknown category. The labels of ``LGBMClassifier`` are numbered in the order of its ``classes_``. The
-    cover of a node is its number of rows, as in LightGBM's ``pred_contrib``. Linear leaves (``linear_tree``) read
-    numbers rounded to less than a millionth of their range in training, and clipped half a range or more outside of it.
+    Columns are read by LightGBM's feature names, in which spaces are underscores. Pandas categories become strings (or
+    integers). Other categories are integers; LightGBM truncates fractions, whereas 1.5 is an unknown category here. The
+    labels of an ``LGBMClassifier`` are numbered in the order of its ``classes_``. The cover of a node is its number of
+    rows, as in LightGBM's ``pred_contrib``. Linear leaves (``linear_tree``) read numbers rounded to less than a
+    millionth of their range in training, and clipped half a range or more outside it.
 
     Parameters
     ----------
     model
-        A ``lightgbm.Booster``, a fitted estimator such as ``LGBMClassifier``, the path to a model saved as text, or
-        that text as bytes.
+        A ``lightgbm.Booster``, a fitted estimator such as ``LGBMClassifier``, the path of a model saved as text, or its
+        text as bytes.
 
     Raises
     ------
     ModelFileError
-        If the text is damaged, or is not a model of LightGBM's.
+        If the text is damaged, or is not a LightGBM model.
     ParameterError
-        If it is another kind of object, or the model has linear leaves of more than five features, an unknown
-        objective, or categories that are neither strings, integers nor Booleans, or whose column is not known.
+        If the type of the object is not supported, or the model has linear leaves of more than five features, an
+        unknown objective, categories other than strings, integers and Booleans, or categories of an unknown column.
 
     Examples
     --------
@@ -257,34 +256,33 @@ def from_lightgbm(model: Any) -> Model:
 
 
 def from_catboost(model: Any, categories: Mapping[str, Iterable[Any]] | None = None) -> Model:
-    """Return a model of CatBoost's as a model of frameboost's that predicts the same.
+    """Convert a CatBoost model to a frameboost model with the same predictions.
 
-    Every row ends in the same leaves, and margins differ by rounding in the last bits only. Predictions are the
-    probabilities of ``CatBoostClassifier``, and the result of ``predict`` for other models. Columns are looked up by
-    CatBoost's names, which are ``"0"``, ``"1"`` and so on if it had none. Classes are numbered in the order of
-    ``classes_``.
+    Every row reaches the same leaves; margins differ only in the last bits, by rounding. Predictions are the
+    probabilities of a ``CatBoostClassifier``, and the result of ``predict`` of other models. Columns are read by
+    CatBoost's names, or ``"0"``, ``"1"`` and so on if it had none. Classes are numbered in the order of ``classes_``.
 
-    An unknown category goes to the side of the categories that a split does not name, and so does NULL. (CatBoost has
-    no NULL categories; it would treat one as a string such as ``"nan"``.) A categorical column without splits is not
-    among the features, unless ``categories`` has it.
+    Unknown categories and NULL go to the side of the categories that a split does not list. (CatBoost has no NULL
+    categories; it treats them as a string such as ``"nan"``.) A categorical column without splits is not a feature of
+    the model, unless ``categories`` contains it.
 
     Parameters
     ----------
     model
-        A fitted ``catboost.CatBoost``, ``CatBoostRegressor``, ``CatBoostClassifier`` or ``CatBoostRanker``, the path to
-        a model saved as JSON, or that JSON as bytes.
+        A fitted ``catboost.CatBoost``, ``CatBoostRegressor``, ``CatBoostClassifier`` or ``CatBoostRanker``, the path of
+        a model saved as JSON, or its JSON as bytes.
     categories
-        For each categorical column with splits, its distinct values in training, strings or integers:
-        ``{"carrier": df["carrier"].unique()}``. CatBoost keeps only their hashes.
+        The distinct values in training, strings or integers, of each categorical column with splits: ``{"carrier":
+        df["carrier"].unique()}``. CatBoost stores only their hashes.
 
     Raises
     ------
     ModelFileError
-        If the JSON is damaged, or is not a model of CatBoost's.
+        If the JSON is damaged, or is not a CatBoost model.
     ParameterError
-        If it is another kind of object or is not fitted; if the categories of a column are not passed, or lack one that
-        a split compares with; if the model has splits on statistics of categories (train with ``one_hot_max_size`` of
-        at least the number of categories).
+        If the type of the object is not supported or it is not fitted; if ``categories`` lacks a column, or a category
+        that occurs in a split; if the model splits on statistics of categories (train with ``one_hot_max_size`` of at
+        least the number of categories).
 
     Examples
     --------
@@ -308,12 +306,12 @@ def from_catboost(model: Any, categories: Mapping[str, Iterable[Any]] | None = N
 
 
 def from_sklearn(estimator: Any) -> Model:
-    """Return a model of scikit-learn's as a model of frameboost's that predicts the same.
+    """Convert a scikit-learn model to a frameboost model with the same predictions.
 
-    Every row ends in the same leaves, and margins differ by rounding in the last bits only. For forests and trees the
-    margin is the prediction itself. Columns are read by ``feature_names_in_``; without names they are ``x0``, ``x1``
-    and so on. A classifier's classes are numbered in the order of its ``classes_``. (Where two classes are
-    equally likely to the last bit, the first counts; `GradientBoostingClassifier` takes the second.)
+    Every row reaches the same leaves; margins differ only in the last bits, by rounding. For forests and trees the
+    margin is the prediction itself. Columns are read by ``feature_names_in_``, or ``x0``, ``x1`` and so on without
+    names. Classes are numbered in the order of ``classes_``. (If two classes are equally likely to the last bit, the
+    first is predicted; `GradientBoostingClassifier` predicts the second.)
 
     Parameters
     ----------
@@ -324,8 +322,8 @@ def from_sklearn(estimator: Any) -> Model:
     Raises
     ------
     ParameterError
-        If it is another kind of object, is not fitted, starts from another model's predictions (``init``), predicts
-        several columns of classes, or has categories that are neither strings, integers nor Booleans.
+        If the type of the estimator is not supported; if it is not fitted, starts from the predictions of another model
+        (``init``), predicts several columns of classes, or has categories other than strings, integers and Booleans.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""The namespace ``boost`` of polars' frames: ``df.boost.fit(...)`` and ``lf.boost.predict(...)``."""
+"""The namespace ``boost`` of polars frames: ``df.boost.fit(...)`` and ``lf.boost.predict(...)``."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["FrameNamespace", "LazyFrameNamespace"]
 
 @pl.api.register_dataframe_namespace("boost")
 class FrameNamespace:
-    """Methods of ``df.boost``, for DataFrames, available once frameboost is imported.
+    """Methods of ``df.boost`` for DataFrames, available once frameboost is imported.
 
     Examples
     --------
@@ -32,7 +32,7 @@ class FrameNamespace:
 
     @checked(fit)
     def fit(self, target: str, **keywords: Any) -> Model:
-        """Train a model on the frame; the keywords are those of `frameboost.fit`.
+        """Train a model on the frame, with the keywords of `frameboost.fit`.
 
         Examples
         --------
@@ -51,7 +51,7 @@ class FrameNamespace:
         *,
         name: str = "prediction",
     ) -> pl.DataFrame:
-        """Return the frame with the model's predictions (`Model.predict`) as one more column.
+        """Return the frame with a column of predictions (`Model.predict`).
 
         Parameters
         ----------
@@ -75,7 +75,7 @@ class FrameNamespace:
 
 @pl.api.register_lazyframe_namespace("boost")
 class LazyFrameNamespace:
-    """Methods of ``lf.boost``, for LazyFrames, available once frameboost is imported.
+    """Methods of ``lf.boost`` for LazyFrames, available once frameboost is imported.
 
     Examples
     --------
@@ -91,7 +91,7 @@ class LazyFrameNamespace:
 
     @checked(fit)
     def fit(self, target: str, **keywords: Any) -> Model:
-        """Train a model on the query's rows; the keywords are those of `frameboost.fit`.
+        """Train a model on the rows of the query, with the keywords of `frameboost.fit`.
 
         Examples
         --------
@@ -111,7 +111,7 @@ class LazyFrameNamespace:
         *,
         name: str = "prediction",
     ) -> pl.LazyFrame:
-        """Return the query with the model's predictions (`Model.expr`) as one more column; nothing is computed yet.
+        """Return the query with a column of predictions (`Model.expr`); nothing is computed yet.
 
         Parameters
         ----------

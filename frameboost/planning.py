@@ -1,4 +1,4 @@
-"""The plan of a fit: all that is decided before work starts, and why."""
+"""The plan of a fit: all decisions before work starts, with their reasons."""
 
 from __future__ import annotations
 
@@ -53,18 +53,18 @@ _Added = Mapping[str, Any]  # the arguments that name an offset, by their names
 
 @dataclass(frozen=True)
 class FitPlan:
-    """All that is decided before the rows of a fit are read.
+    """All decisions before the rows of a fit are read.
 
     Attributes
     ----------
     data
-        The data as it was opened.
+        The opened data.
     source, held_out
-        The rows to train on, and by name those to validate on, with numbers for labels of classes.
+        The training rows, and the held-out sets by name, with classes as numbers.
     target
         The columns to predict.
     objective
-        The objective: the user's, or the one that the target's type asks for.
+        The objective: the user's, or the default for the target's type.
     labels
         The labels of the classes.
     roles
@@ -74,22 +74,21 @@ class FitPlan:
     settings
         The parameters, with the defaults that depend on the objective.
     method
-        How splits are proposed and searched for.
+        The tree method: how splits are proposed and searched.
     engine
-        What computes the histograms.
+        The engine that computes the histograms.
     initial
         The ensemble to continue from.
     offset
-        The names of the columns of an offset, by argument.
+        The names of the offset columns, by argument.
     cuts
         The user's cuts, by column.
     folds
-        The number of folds, the column or the positions that tell them, or a splitter of scikit-learn, if each fold is
-        held out from a fit of its own.
+        The number of folds, a column or positions that define them, or a scikit-learn splitter; None for a single fit.
     may_be_classes
-        Whether labels were taken for numbers by default, so that the user is told if they turn out to be 0 and 1.
+        Whether the target was taken as numeric by default, to warn if its values are 0 and 1.
     stratified
-        Whether the folds have equally many rows of each class.
+        Whether the folds are stratified by class.
     """
 
     data: Any
@@ -113,7 +112,7 @@ class FitPlan:
     def of_part(
         self, training: Any, held_out: Any = None, settings: Mapping[str, Any] = MappingProxyType({})
     ) -> FitPlan:
-        """Return the plan of a fit on part of the rows, with another part held out, and with other parameters."""
+        """Return the plan for a part of the rows, with another part held out and with other parameters."""
         from frameboost.training.train import choose_tree_method
 
         others = {} if held_out is None else {"valid": open_source(held_out)}
@@ -125,7 +124,7 @@ class FitPlan:
 
     @property
     def is_smeared(self) -> bool:
-        """Whether predictions are to be smeared by the errors of the fit (see `frameboost.losses.transforms`)."""
+        """Whether predictions are smeared by the errors of the fit (see `frameboost.losses.transforms`)."""
         return self.settings.target_transform is not None and is_smeared(self.objective, self.settings.smearing)
 
     @property
@@ -135,7 +134,7 @@ class FitPlan:
 
     @property
     def chooses_threshold(self) -> bool:
-        """Whether the threshold of the second of two classes is chosen on rows after training."""
+        """Whether the classification threshold is chosen after training."""
         return not isinstance(self.settings.threshold, float | None)
 
     def __str__(self) -> str:
@@ -161,7 +160,7 @@ class FitPlan:
         return "\n".join(f"{name:{width}}  {text}" for name, text in lines.items() if text)
 
     def _leaves(self) -> str:
-        """Return what leaves a database for this fit; nothing where the rows are elsewhere."""
+        """Return what leaves the database in this fit; nothing for data outside of one."""
         if not isinstance(self.source, DatabaseTable):
             return ""
         table = f"{shown(self.source.name)} of {self.source.dialect.name}"
@@ -173,7 +172,7 @@ class FitPlan:
         return f"{table}: of each row {what}, {names}; and the cuts"
 
     def _scans(self) -> str:
-        """Return how much of a database's table this fit reads, with numbers of 8 bytes, as BigQuery counts them."""
+        """Return how much of a database table this fit reads, at 8 bytes a number, as BigQuery bills it."""
         if not isinstance(self.source, DatabaseTable):
             return ""
         types, roles = self.source.types(), list(dict.fromkeys(self.roles.values()))
@@ -247,7 +246,7 @@ def plan_fit(
 
 
 def _in_order(features: object, init_model: Model | None) -> list[str] | None:
-    """Return the features in the order that the user gives them, or that of ``init_model``; None if there is none."""
+    """Return the features in the user's order or that of ``init_model``; None without either."""
     if features is None and isinstance(init_model, Model):
         return init_model.features
     if isinstance(features, list | tuple) and all(isinstance(name, str) for name in features):
@@ -258,9 +257,9 @@ def _in_order(features: object, init_model: Model | None) -> list[str] | None:
 def _told_of_features(
     features: tuple[Feature, ...], settings: Parameters, initial: Ensemble | None
 ) -> tuple[tuple[Feature, ...], Parameters]:
-    """Return the features, of which some are categories, and the parameters that tell of features by their names.
+    """Return the features, with categorical ones marked, and the parameters that refer to features by name.
 
-    What ``initial`` knows goes with it: its categories, and the learning rates of its rounds.
+    Categories and the learning rates of rounds are inherited from ``initial``.
     """
     all_names = [each.name for each in features]
     names = categorical_names(settings.categorical_features, all_names)
@@ -275,7 +274,7 @@ def _told_of_features(
 
 
 def _check_stratified(objective: str | Objective, folds: Any, target: str | Sequence[str]) -> None:
-    """Raise `ParameterError` if folds can't have equally many rows of each class."""
+    """Raise `ParameterError` if folds can't be stratified by class."""
     if not isinstance(folds, int):
         column = "column " if isinstance(folds, str) else ""
         what = "there are none" if folds is None else f"{column}{shown(folds)} assigns the rows"
@@ -286,7 +285,7 @@ def _check_stratified(objective: str | Objective, folds: Any, target: str | Sequ
 
 
 def read_once(value: Any) -> Any:
-    """Return a value that several fits read: what can be read only once, such as a generator, as a list."""
+    """Return a value that several fits can read: one-time iterables, such as generators, as lists."""
     return list(value) if isinstance(value, Iterator) else value
 
 
@@ -295,7 +294,7 @@ def _known_types(initial: Ensemble | None, target: str | Sequence[str]) -> dict[
 
 
 def _continued(model: object, features: Any, added: _Added) -> tuple[Ensemble | None, Any, _Added]:
-    """Return the ensemble of ``init_model`` if there is one, and the features and the offset, by default its own."""
+    """Return the ensemble of ``init_model`` or None, with the features and the offset, by default the ensemble's."""
     if model is None:
         return None, features, added
     if not isinstance(model, Model):
@@ -312,7 +311,7 @@ def _continued(model: object, features: Any, added: _Added) -> tuple[Ensemble | 
 
 
 def _under_our_name(objective: Any, parameters: Mapping[str, Any]) -> tuple[Any, Mapping[str, Any]]:
-    """Return the objective of that name, if it is LightGBM's or scikit-learn's; ``alpha`` may be a parameter of it."""
+    """Return the objective for a name of LightGBM or scikit-learn; it may read ``alpha``."""
     if not isinstance(objective, str) or objective not in OTHER_NAMES:
         return objective if isinstance(objective, str | None) else with_function(objective), parameters
     names = {"alpha": ALPHAS[objective]} if objective in ALPHAS else {}
@@ -320,7 +319,7 @@ def _under_our_name(objective: Any, parameters: Mapping[str, Any]) -> tuple[Any,
 
 
 def _settings(objective: object, keywords: Mapping[str, Any], *, has_held_out: bool) -> Parameters:
-    """Return the parameters, by their names here, checked as far as is possible without a look at the data."""
+    """Return the parameters under frameboost's names, checked as far as possible without the data."""
     settings = Parameters.from_keywords(dict(keywords))
     if settings.early_stopping_rounds is not None and not has_held_out:
         raise ParameterError("early_stopping_rounds needs rows to validate on; give them as valid=..., or folds=5")
@@ -336,7 +335,7 @@ def _for_target(goal: TrainingTarget, settings: Parameters) -> Parameters:
 
 
 def _for_objective(objective: str | Objective, settings: Parameters) -> Parameters:
-    """Return the parameters with those defaults that depend on the objective, and checked against it."""
+    """Return the parameters with the defaults of the objective, checked against it."""
     if settings.max_delta_step is None:
         settings = replace(settings, max_delta_step=0.7 if objective == "count:poisson" else 0.0)
     if family_of(objective) != "multi" and settings.num_class is not None:

@@ -1,7 +1,7 @@
-"""`table`: a table or a query of any SQL database as the data of a fit.
+"""`table`: a table or a query of any SQL database as training data.
 
-`DatabaseTable` has the methods of the other sources. Where a fit bins its columns, only the codes of bins, labels and
-weights leave the database (`frameboost.engines.memory.database`); everything else reads the values of the columns.
+`DatabaseTable` has the methods of the other sources. If a fit bins the columns in the database, only codes, labels and
+weights leave it (`frameboost.engines.memory.database`); everything else reads column values.
 """
 
 from __future__ import annotations
@@ -37,26 +37,26 @@ _DRAWN = {"random", "rand", "randn", "uniform", "newid", "uuid", "gen_random_uui
 
 @dataclass(frozen=True, eq=False)
 class DatabaseTable:
-    """A table or a query of a database, as `table` returns it; data for `frameboost.fit` and the other functions.
+    """A table or a query of a database, returned by `table`; data for `frameboost.fit` and the other functions.
 
     Attributes
     ----------
     connection, dialect
-        What runs queries, and whose SQL.
+        The connection that runs queries, and its SQL dialect.
     name
         The name of the table, or the query.
     relation
-        What follows FROM.
+        The SQL that follows FROM.
     key
-        The column that tells rows apart, and orders them; None if none is known.
+        The unique column that identifies and orders the rows, or None.
     scratch
-        The schema of the tables that a fit makes; None for temporary ones.
+        The schema of the tables that a fit creates, or None for temporary tables.
     columns
         The columns with their types.
     expressions
-        The SQL of columns that are not as the table has them, or that it does not have.
+        The SQL of columns that are computed, by name.
     conditions
-        Conditions that all rows fulfil.
+        Predicates that restrict the rows.
     """
 
     connection: Connection
@@ -94,14 +94,14 @@ class DatabaseTable:
         return self.expressions.get(name) or self.dialect.quote(name)
 
     def present(self, name: str) -> str:
-        """Return a column of any type in the form in which its values are compared; what is missing is NULL."""
+        """Return a column of any type in the form that is compared; missing values are NULL."""
         kind = self.columns[name].type
         assert kind is not None
         column = DatabaseColumn(Feature(name, kind), self.dialect, self.sql(name))
         return f"CASE WHEN {column.is_present()} THEN {column.unsigned} END"
 
     def with_columns(self, columns: Mapping[str, str]) -> DatabaseTable:
-        """Return the table with further columns of numbers, by their SQL."""
+        """Return the table with additional numeric columns, each from its SQL."""
         kinds = dict.fromkeys(columns, ColumnType(FeatureType("float64"), "float64"))
         return replace(self, columns={**self.columns, **kinds}, expressions={**self.expressions, **columns})
 
@@ -120,7 +120,7 @@ class DatabaseTable:
     # --- rows ---------------------------------------------------------------------------------------------------------
 
     def where(self, predicate: str, *, is_column: bool, negated: bool) -> DatabaseTable:
-        """Return the rows where a Boolean column or a SQL predicate is true; if ``negated``, all other rows."""
+        """Return the rows where a Boolean column or a SQL predicate is true; with ``negated``, all other rows."""
         holds = self.dialect.expressions.is_true.format(x=self.sql(predicate)) if is_column else predicate
         condition = f"CASE WHEN ({holds}\n) THEN 1 ELSE 0 END = {int(not negated)}"  # it may end in a comment
         rows = replace(self, conditions=(*self.conditions, condition))
@@ -134,9 +134,9 @@ class DatabaseTable:
     def split_by_draw(
         self, share: float, draw_key: int, group: str | None = None
     ) -> tuple[DatabaseTable, DatabaseTable]:  # fmt: skip
-        """Return the rows whose draw is at least a share, and the others.
+        """Return the rows with a draw of at least ``share``, and the others.
 
-        They are drawn by their positions, where the table must have a key, or by the ranks of their queries.
+        Draws are hashes of row positions, which take a key, or of the ranks of queries.
         """
         if group is None:
             self.check_key()
@@ -155,9 +155,9 @@ class DatabaseTable:
         return training, held_out
 
     def times(self, name: str, share: Fraction) -> tuple[int, Physical | None, Physical | None]:
-        """Return how many rows lack a time, the first time that follows at least that share of the rows, and the last.
+        """Return the number of rows without a time, the first time after ``share`` of the rows, and the last time.
 
-        Times are physical values.
+        Times are physical values (integers).
         """
         kind, quote, alias = self.columns[name].type, self.dialect.quote, self.dialect.statements.alias
         assert kind is not None
@@ -187,12 +187,12 @@ class DatabaseTable:
         return before, after
 
     def divided(self, starts: Sequence[int]) -> list[DatabaseTable]:
-        """Return the rows in ranges of the key, given the position of the first row of each range but the first.
+        """Return the rows as consecutive ranges of the key, split at row positions.
 
         Raises
         ------
         ParameterError
-            If there is no key, or it has a type without ranges.
+            If there is no key, or its type has no order.
         """
         if self.key is None:
             raise ParameterError(
@@ -222,7 +222,7 @@ class DatabaseTable:
         ]  # fmt: skip
 
     def check_repeatable(self, predicate: str | None) -> None:
-        """Raise `ParameterError` if a predicate may have another value for a row when it is read again."""
+        """Raise `ParameterError` if a predicate may have another value when a row is read again."""
         if predicate is not None:
             check_repeatable(predicate, f"valid={shown(predicate)}")
 
@@ -231,19 +231,19 @@ class DatabaseTable:
         return int(self.rows({"n": self.dialect.statements.count[0]}, {"n": FeatureType("int64")})["n"][0])
 
     def changed(self) -> DataError:
-        """Return the error for rows that are others when they are read again."""
+        """Return the error for data that changed between two reads."""
         return DataError(
             f"the rows of {shown(self.name)} changed while they were read; train on a copy, or in a transaction that "
             "sees one state of the table"
         )
 
     def check_positions(self, use: str) -> None:
-        """Raise `ParameterError` if the rows have no positions; ``use`` begins its sentence: what is done by these."""
+        """Raise `ParameterError` if the rows have no positions; ``use``, what needs them, begins the message."""
         if self.key is None:
             raise ParameterError(f"{use}, which those of a database have by a key: fb.table(..., key='id')")
 
     def check_key(self) -> None:
-        """Raise `DataError` if two rows have the same key, or one has none."""
+        """Raise `DataError` if the key has duplicates or NULLs."""
         if self.key is None:
             return
         counts = {"rows": self.dialect.statements.count[0], "keys": f"COUNT(DISTINCT {self._key.value})"}
@@ -255,7 +255,7 @@ class DatabaseTable:
             )
 
     def check_apart(self, role: str, name: str) -> None:
-        """Raise `DataError` if values of a column are equal as they are read, as long numbers may be as floats."""
+        """Raise `DataError` if distinct values of a column become equal when read, as long integers may as floats."""
         if name not in self.expressions or self.columns[name].sql == "{x}":
             return
         columns = {"as they are": self.dialect.quote(name), "as they are read": self.sql(name)}
@@ -274,35 +274,35 @@ class DatabaseTable:
         return self.dialect.quote(free_name(name, self.columns))
 
     def select(self, columns: Mapping[str, str], end: str = "") -> str:
-        """Return the query of columns, SQL by `alias`, over all rows, with more clauses at its end."""
+        """Return a SELECT of columns, SQL by alias, over all rows, followed by ``clauses``."""
         selected = ", ".join(f"{sql} AS {name}" for name, sql in columns.items())
         where = f" WHERE {' AND '.join(self.conditions)}" if self.conditions else ""
         return f"SELECT {selected} FROM {self.relation}{where}{end}"
 
     @property
     def in_order(self) -> str:
-        """The clause that puts rows in the order of the key; nothing without one."""
+        """The ORDER BY clause of the key, empty without one."""
         return "" if self.key is None else f" ORDER BY {self._key.value} ASC"
 
     @property
     def position(self) -> str:
-        """The position of a row in the order of the key, from 0, as SQL; in no certain order without one."""
+        """The row position in the order of the key, from 0, as SQL; arbitrary without a key."""
         return f"ROW_NUMBER() OVER ({self.in_order.strip()}) - 1"
 
     @property
     def _key(self) -> DatabaseColumn:
-        """The column of the key; texts are compared as everywhere, not as a collation does."""
+        """The column of the key; text is compared by bytes, not by a collation."""
         assert self.key is not None
         kind = self.columns[self.key].type or FeatureType("int64")
         return DatabaseColumn(Feature(self.key, kind), self.dialect, self.dialect.quote(self.key))
 
     def rows(self, columns: Mapping[str, str], types: Mapping[str, FeatureType], end: str = "") -> pl.DataFrame:
-        """Return columns of all rows, by their SQL and their types."""
+        """Read columns, SQL by name, with these types, for all rows."""
         aliased = {self.alias(f"value_{number}"): sql for number, sql in enumerate(columns.values())}
         return self.connection.frame(self.select(aliased, end), types)
 
     def distinct_texts(self, name: str) -> list[str]:
-        """Return the distinct values of a column of strings, in order."""
+        """Return the distinct values of a string column in order."""
         kind = FeatureType("string")
         value = DatabaseColumn(Feature(name, kind), self.dialect, self.sql(name)).value
         # The form that compares exactly may have other characters than the column.
@@ -312,7 +312,7 @@ class DatabaseTable:
         return sorted(read["value"].drop_nulls().to_list())
 
     def to_frame(self, names: Sequence[str]) -> pl.LazyFrame:
-        """Read the columns into memory, by the key in its order.
+        """Read the columns into memory, in the order of the key.
 
         Raises
         ------
@@ -322,7 +322,7 @@ class DatabaseTable:
         return self.rows(*self.selected(names), self.in_order).lazy()
 
     def selected(self, names: Sequence[str]) -> tuple[dict[str, str], dict[str, FeatureType]]:
-        """Return some columns as they are read, and their types.
+        """Return columns in the form in which they are read, and their types.
 
         Raises
         ------
@@ -342,7 +342,7 @@ class DatabaseTable:
         return columns, types
 
     def readable(self) -> list[str]:
-        """Return the names of the columns of types that can be read."""
+        """Return the names of the columns with a type that can be read."""
         return [name for name, kind in self.columns.items() if kind.type is not None]
 
 
@@ -353,38 +353,38 @@ class DatabaseTable:
 def table(
     connection: Any, source: str, *, dialect: str | None = None, key: str | None = None, scratch: str | None = None
 ) -> DatabaseTable:  # fmt: skip
-    """Return a table or a query of a SQL database as data, for `fit` and all other functions that take data.
+    """Use a table or a query of a SQL database as data for `fit` and all other functions that take data.
 
-    `fit` with ``tree_method="hist"`` bins the columns in the database, by SELECTs alone, and trains here. Cuts come
-    from ranks that the database computes, and of each row the numbers of its bins, its label and its weight leave,
-    packed, in one query. With ``engine="sql"`` nothing but histograms leaves. The model is that of the same rows in
-    memory. What needs values (leaves with slopes, other tree methods, other functions) reads columns of the table.
+    `fit` with ``tree_method="hist"`` bins the columns in the database, by SELECTs alone, and trains in this process.
+    The database computes ranks, from which cuts follow; one query then fetches codes, label and weight of each row,
+    packed. With ``engine="sql"`` only histograms leave the database. The model equals that of the same rows in memory.
+    Linear leaves, other tree methods and other functions need values, and read the columns.
 
     Parameters
     ----------
     connection
         A connection of PEP 249 (psycopg, sqlite3, pymysql, ...) or ADBC, an engine of SQLAlchemy, a backend of Ibis, a
-        Spark session, a SessionContext of DataFusion, or a session or client of ClickHouse. It is used from this
-        thread, in the transaction that it is in, and stays open. Or a function without arguments that opens one: each
-        thread, and each worker of a Dask cluster (``engine=fb.Dask(client)``), then opens a connection of its own.
+        Spark session, a SessionContext of DataFusion, or a session or client of ClickHouse. It is used in this thread
+        and in its current transaction, and stays open. Or a function without arguments that opens a connection; each
+        thread, and each worker of a Dask cluster (``engine=fb.Dask(client)``), then opens a separate one.
     source
-        The name of a table or view, which may be qualified, or a query that begins with SELECT or WITH. It must return
+        The name of a table or view, optionally qualified, or a query that begins with SELECT or WITH. It must return
         the same rows each time.
     dialect
-        The database, as `frameboost.Model.database` names it; by default as the connection tells.
+        The SQL dialect, by the names of `frameboost.Model.database`; by default derived from the connection.
     key
-        A column with another value in each row. Rows are then in its order, as they must be where they are drawn by
-        their position (``subsample``) or are more than four million.
+        A unique column without NULLs, which orders the rows. Required for sampling by row position (``subsample``) and
+        for more than four million rows.
     scratch
-        The schema in which ``fit(engine="sql")`` makes its tables, which are dropped at its end. By default they are
-        temporary tables of the connection.
+        The schema in which ``fit(engine="sql")`` creates its tables; they are dropped at the end. By default they are
+        temporary tables.
 
     Raises
     ------
     ParameterError
-        If the connection is of no known kind, or does not tell its dialect.
+        If the kind of connection is unknown, or its dialect can't be derived.
     DataError
-        If the table does not exist or may not be read; if it has no column ``key``.
+        If the table does not exist or can't be read, or has no column ``key``.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""`aggregate`: a table with many rows a key, such as orders of customers, as one row a key; in polars and as SQL."""
+"""Aggregate a table with many rows per key, such as orders per customer, in polars and as SQL."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ FUNCTIONS = (COUNT, "sum", "mean", "min", "max", "last")
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """A function of `FUNCTIONS`, and the column that it is applied to, which is empty for the number of rows."""
+    """A function of `FUNCTIONS` and the column that it aggregates; empty for the number of rows."""
 
     function: str
     column: str
@@ -53,23 +53,23 @@ class Value:
 class Aggregation:
     """Aggregates of the rows of each key.
 
-    NULLs and NaN in a column are left out of its aggregates, but for ``last``, which is that of the latest row; an
-    aggregate of no value is NULL. Rows with a NULL in the key belong to no key.
+    Aggregates ignore NULL and NaN, except ``last``, the value of the latest row; an aggregate of no values is NULL.
+    Rows with a NULL in the key are ignored.
 
     Attributes
     ----------
     by
         The columns of the key.
     values
-        What is aggregated, by the name of the result.
+        The aggregated values, by the name of the result.
     time
-        The column of times by which a row is the last; rows without a time are then left out. None where times do not
-        matter. Of several rows at the latest time, ``last`` is the largest value.
+        The column of times for ``last``, or None; rows without a time are then ignored. Ties at the latest time are
+        broken by the largest value.
     is_before
-        Whether only the rows before the time of each fact count. The key then ends in that time.
+        Whether to aggregate only the rows before the time of each fact; that time is then the last column of the key.
     types
-        The types of the columns that are aggregated, by name; files of older versions have none. Databases differ in
-        where they sort NaN and text, so both are aggregated in a form that sorts alike.
+        The types of the aggregated columns, by name; absent in files of older versions. Databases sort NaN and text
+        differently, so both are aggregated in a form with one order.
     """
 
     by: tuple[str, ...]
@@ -80,17 +80,17 @@ class Aggregation:
 
     @property
     def floats(self) -> list[str]:
-        """The columns that may have NaN."""
+        """The aggregated columns that may have NaN."""
         return [name for name, kind in self.types.items() if kind.is_float]
 
     @property
     def columns(self) -> list[str]:
-        """The columns that are aggregated, each once."""
+        """The aggregated columns, each once."""
         return list(dict.fromkeys(value.column for value in self.values.values() if value.column))
 
     @property
     def key(self) -> tuple[str, ...]:
-        """The columns of the result's key, in which the time is that of the fact."""
+        """The key columns of the result, in which the time is that of the fact."""
         return (*self.by, self.time) if self.is_before and self.time is not None else self.by
 
 
@@ -103,7 +103,7 @@ _MATCHED, _VALUES_COUNTED = "\0found", "\0counted "
 
 @dataclass(frozen=True)
 class Aggregates:
-    """Aggregates of a table by a key, a dimension for `frameboost.join`; made by `frameboost.aggregate`."""
+    """Aggregates of a table by a key, made by `frameboost.aggregate`; a dimension for `frameboost.join`."""
 
     source: LocalSource
     aggregation: Aggregation
@@ -118,24 +118,24 @@ def aggregate(
     table: Any, by: str | Sequence[str], columns: Mapping[str, str | Sequence[str]] | None = None, *,
     time: str | None = None,
 ) -> Aggregates:  # fmt: skip
-    """Aggregate a table with many rows a key, such as the orders of customers, for `frameboost.join`.
+    """Aggregate a table with many rows per key, such as orders per customer, for `frameboost.join`.
 
-    A join with the table itself would repeat the facts. The aggregates are part of the model's scoring query, as a
-    subquery with GROUP BY. With ``fb.join(..., before=)`` they see only the rows before the time of each fact.
+    Joining the table itself would duplicate facts. The model's scoring query contains the aggregates as a subquery with
+    GROUP BY. ``fb.join(..., before=)`` restricts them to the rows before the time of each fact.
 
     Parameters
     ----------
     table : polars frame, DuckDB relation, or anything else that `fit` takes
         The rows to aggregate.
     by : str or list of str
-        The columns of the key. Rows with a NULL in it belong to no key.
+        The key columns. Rows with a NULL in the key are ignored.
     columns : dict of column to function or list of functions, optional
-        What is aggregated: ``"sum"``, ``"mean"``, ``"min"``, ``"max"``, and ``"last"``, the value of the latest row by
-        ``time``. The results are named ``price_sum``, and so on. ``count``, the number of rows, is always there. NULLs
-        and NaN are left out, but not of the latest row. Sums are float64, whose last bits depend on the database's
-        order of additions, unless the values are integers or decimals.
+        The aggregates of each column: ``"sum"``, ``"mean"``, ``"min"``, ``"max"``, and ``"last"``, the value of the
+        latest row by ``time``. Results are named ``price_sum`` and so on. ``count``, the number of rows, is always
+        included. NULL and NaN are ignored, except by ``"last"``. Sums are float64, and their last bits depend on the
+        order of addition in the database, unless the values are integers or decimals.
     time : str, optional
-        The column of the rows' times, for ``"last"`` and for ``fb.join(..., before=)``. Rows without one are left out.
+        The column of times, for ``"last"`` and for ``fb.join(..., before=)``. Rows without a time are ignored.
 
     Returns
     -------
@@ -144,9 +144,9 @@ def aggregate(
     Raises
     ------
     DataError
-        If a column is not in the table, or has no type that the function takes.
+        If a column does not exist, or the function does not accept its type.
     ParameterError
-        If there is no such function, or ``"last"`` has no ``time``.
+        If a function is unknown, or ``"last"`` is used without ``time``.
 
     Examples
     --------
@@ -187,7 +187,7 @@ def _functions(columns: object) -> dict[str, tuple[str, ...]]:
 
 
 def _checked_types(source: LocalSource, keys: Sequence[str], values: Mapping[str, Value]) -> dict[str, FeatureType]:
-    """Return the types of the columns that are aggregated; check these and the keys."""
+    """Check the key and the aggregated columns; return the types of the latter."""
     types = source.types()
     for name in (*keys, *(value.column for value in values.values() if value.column)):
         if name not in types:
@@ -213,10 +213,10 @@ def _checked_types(source: LocalSource, keys: Sequence[str], values: Mapping[str
 
 
 def aggregated(aggregates: Aggregates, pairs: LocalSource | None) -> LocalSource:
-    """Return one row a key: the columns of `Aggregation.key` and the values.
+    """Return one row per key: the columns of `Aggregation.key` and the values.
 
-    ``pairs`` has the distinct keys and times of the facts, under the names of `Aggregation.key`, if aggregates see only
-    rows before these times.
+    ``pairs`` are the distinct keys and times of the facts, named as in `Aggregation.key`, if only rows before these
+    times count.
     """
     aggregation = replace(aggregates.aggregation, is_before=pairs is not None)
     if isinstance(aggregates.source, RelationSource):
@@ -229,7 +229,7 @@ def aggregated(aggregates: Aggregates, pairs: LocalSource | None) -> LocalSource
 
 
 def _of_relation(source: RelationSource, aggregation: Aggregation, pairs: RelationSource | None) -> RelationSource:
-    """Return the aggregates as a relation, by the same SQL that scoring queries have."""
+    """Return the aggregates as a relation, by the SQL of scoring queries."""
     are_text = [False] * len(aggregation.by)  # DuckDB compares all text exactly
     rows = source.relation.query("many", rows_sql(aggregation, "many", are_text, DUCKDB))
     assert rows is not None
@@ -270,7 +270,7 @@ def _of_key_expr(value: Value, aggregation: Aggregation) -> pl.Expr:
 
 
 def _before(frame: pl.LazyFrame, aggregation: Aggregation, pairs: pl.LazyFrame) -> pl.LazyFrame:
-    """Return the aggregates of the rows before each time, as running ones at the latest row before it.
+    """Return the aggregates of the rows before each time, as running aggregates at the latest earlier row.
 
     A customer's orders at days 1, 4 and 4 of 10, 20 and 30 have the running counts 1 at day 1 and 3 at day 4; at day 4
     a fact is joined to the row of day 1, and at day 5 to that of day 4.
@@ -297,7 +297,7 @@ def _before(frame: pl.LazyFrame, aggregation: Aggregation, pairs: pl.LazyFrame) 
 
 
 def _at_one_time(aggregation: Aggregation) -> dict[str, pl.Expr]:
-    """Return the aggregates of the rows of one time, from which `_running_expr` makes running aggregates."""
+    """Return the aggregates of the rows at each time, from which `_running_expr` makes running aggregates."""
     exprs = {}
     for name, value in aggregation.values.items():
         values = column(value.column)
@@ -331,19 +331,19 @@ _LATEST, _N, _SUM, _COUNTED = "latest", "n_rows", "sum_{}", "counted_{}"
 
 
 def key_sql(column: str, dialect: Dialect, *, is_text: bool) -> str:
-    """Return a column of a key as it is compared: text exactly, whatever the collation of a column."""
+    """Return a key column in the form that is compared: text by bytes, whatever the collation."""
     return dialect.expressions.text.format(x=column) if is_text else column
 
 
 def equal_keys(left: str, right: str, dialect: Dialect, *, is_text: bool) -> str:
-    """Return the condition that two columns of keys are equal."""
+    """Return the condition that two key columns are equal."""
     if is_text and dialect.expressions.equal_texts is not None:
         return dialect.expressions.equal_texts.format(x=left, y=right)
     return f"{key_sql(left, dialect, is_text=is_text)} = {key_sql(right, dialect, is_text=is_text)}"
 
 
 def rows_sql(aggregation: Aggregation, table: str, are_text: Sequence[bool], dialect: Dialect) -> str:
-    """Return a query of the rows that are aggregated; the name of the table is quoted."""
+    """Return a query of the rows to aggregate; the table's name is quoted."""
     keys = _keys([dialect.quote(name) for name in aggregation.by], are_text, dialect)
     columns = [
         f"{_value_sql(dialect.quote(name), aggregation.types.get(name), dialect)} AS {VALUE.format(k)}"
@@ -357,7 +357,7 @@ def rows_sql(aggregation: Aggregation, table: str, are_text: Sequence[bool], dia
 
 
 def _value_sql(column: str, kind: FeatureType | None, dialect: Dialect) -> str:
-    """Return a column as it is aggregated: NULL for NaN, which sorts here or there, and text that sorts by bytes."""
+    """Return a column in the form to aggregate: NaN as NULL, as databases sort it differently; text by bytes."""
     if kind is not None and kind.is_float and dialect.expressions.is_number is not None:
         return f"CASE WHEN {dialect.expressions.is_number.format(x=column)} THEN {column} END"
     if kind is not None and kind.name == "string" and dialect.expressions.text_is_value:
@@ -368,9 +368,9 @@ def _value_sql(column: str, kind: FeatureType | None, dialect: Dialect) -> str:
 def facts_sql(
     aggregation: Aggregation, facts: str, left: Sequence[str], are_text: Sequence[bool], dialect: Dialect
 ) -> str:
-    """Return a query of the facts by their key and time, the ``left`` columns, in the form of `rows_sql`.
+    """Return a query of the facts by key and time, the ``left`` columns, in the form of `rows_sql`.
 
-    With `Aggregation.is_before`, both are the events that `aggregates_sql` reads. Names are quoted.
+    With `Aggregation.is_before`, `aggregates_sql` reads both as events. Names are quoted.
     """
     keys = _keys(left[:-1], are_text, dialect)
     nulls = [f"NULL AS {VALUE.format(k + 1)}" for k in range(len(aggregation.columns))]
@@ -380,7 +380,7 @@ def facts_sql(
 
 
 def aggregates_sql(aggregation: Aggregation, source: str, dialect: Dialect, names: Mapping[str, str]) -> str:
-    """Return a query of one row a key: ``key_1`` and so on, and each value under its quoted name in ``names``.
+    """Return a query of one row per key: ``key_1`` and so on, and each value under its quoted name in ``names``.
 
     ``source`` is what FROM reads: a table in the form of `rows_sql`, with `Aggregation.is_before` followed by rows of
     `facts_sql`, or such a query in parentheses with its alias.
@@ -398,7 +398,7 @@ def aggregates_sql(aggregation: Aggregation, source: str, dialect: Dialect, name
 
 
 def _keys(names: Sequence[str], are_text: Sequence[bool], dialect: Dialect) -> list[str]:
-    """Return the columns of a key as they are compared, by the names that aggregates read."""
+    """Return the key columns in the form that is compared, by the names that aggregates read."""
     columns = enumerate(zip(names, are_text, strict=False), start=1)
     return [f"{key_sql(name, dialect, is_text=is_text)} AS {KEY.format(k)}" for k, (name, is_text) in columns]
 
@@ -452,7 +452,7 @@ def _before_sql(aggregation: Aggregation, events: str, dialect: Dialect, names: 
 
 
 def _parts(aggregation: Aggregation, dialect: Dialect) -> dict[str, tuple[str, str]]:
-    """Return the aggregates of the events of one time and their running functions, by name; "" for a lookup."""
+    """Return the aggregates of the events at one time and their running functions, by name; "" for a lookup."""
     parts = {_N: (f"SUM({_IS_ROW})", "SUM")}
     for value in aggregation.values.values():
         if value.function == COUNT:

@@ -1,4 +1,4 @@
-"""`join`: facts and their dimensions as one table, which is not joined before it is read."""
+"""Join facts and their dimensions as a star, without carrying out the join before it is read."""
 
 from __future__ import annotations
 
@@ -47,48 +47,46 @@ def join(
     left: Any, right: Any, on: On = None, *, left_on: On = None, right_on: On = None, prefix: str = "",
     name: str | None = None, before: str | None = None,
 ) -> Star:  # fmt: skip
-    """Join a table of facts and what is known of one of its keys, a dimension, as data to train on and to score.
+    """Join a table of facts and a dimension, a table with one row per key, as data to train on and to score.
 
-    The result is a star: every row of ``left``, in its order, with the columns of the row of ``right`` that has its
-    key. Where the key is NULL or not in ``right``, these columns are missing. The join is not carried out here, and
-    the engines in memory and in DuckDB need not carry it out at all: attributes are binned once a row of the dimension,
-    and the trees are those of the joined table.
+    The result is a star, a left join in the order of ``left``; where the key is NULL or not in ``right``, the columns
+    of ``right`` are missing. The join is lazy. The engines in memory and in DuckDB never carry it out: they bin each
+    attribute once per row of the dimension, and grow the trees of the joined table.
 
     Parameters
     ----------
     left : polars frame, DuckDB relation, or anything else that `fit` takes; or a Star
-        The facts: one example in each row.
+        The facts: one example per row.
     right : polars frame, DuckDB relation, or anything else that `fit` takes; or Aggregates
-        The dimension: at most one row for each key. Of relations, both must be of one connection. What has many rows a
-        key is aggregated first (`frameboost.aggregate`).
+        The dimension: at most one row per key. Aggregate a table with many rows per key first (`frameboost.aggregate`).
+        Relations must belong to the same connection.
     on : str or list of str, optional
-        The columns of the key, of the same names in both tables.
+        The key columns, if they have the same names in both tables.
     left_on, right_on : str or list of str, optional
-        The columns of the key where their names differ. Those of ``right`` are not in the join, as they repeat the
-        others.
+        The key columns if their names differ. Those of ``right`` are dropped, as they repeat the others.
     prefix : str, default ""
-        What the names of the columns that ``right`` adds begin with in the join: with ``"weather."`` its ``temp`` is
-        ``weather.temp``. A key on which a later dimension is joined is named with its prefix too.
+        A prefix for the names of the columns from ``right``: ``"weather."`` turns ``temp`` into ``weather.temp``. If a
+        later dimension is joined on such a column, its key includes the prefix.
     name : str, optional
-        The name of the dimension in messages and queries; by default the table or view that a relation reads, or its
-        alias, or else its number. Of other rows than those of a table, such as some of them, queries need the name of
-        a table that has them (``Model.query(tables=...)``).
+        The name of the dimension in messages and queries; by default the table or view of a relation, its alias, or a
+        number. If the dimension is no table but, for example, a filtered one, queries need the name of a table with
+        these rows (``Model.query(tables=...)``).
     before : str, optional
-        Of aggregates, the column of the facts' times: each fact sees only the rows before its time, so that nothing
-        of the future leaks into training.
+        For aggregates: the time column of the facts. Only rows before the time of a fact are aggregated for it, so that
+        the future does not leak into training.
 
     Returns
     -------
     Star
-        What `fit`, `cv`, `Model.predict` and all else that takes data takes; its method ``join`` adds a dimension.
+        Data for `fit`, `cv`, `Model.predict` and all other functions; its method ``join`` adds a dimension.
 
     Raises
     ------
     DataError
-        If a column of the key is not in a table, has another type in the other, or if a column of ``right`` is in
-        ``left`` too. Where the data is read, if a key has several rows in ``right``, with some of these keys.
+        If a key column is missing in a table, has incompatible types in the two, or if both have another column of the
+        same name. When the data is read: if keys are duplicated in ``right``, with examples.
     ParameterError
-        If ``on`` is passed with ``left_on`` or ``right_on``, or these name different numbers of columns.
+        If ``on`` is passed together with ``left_on`` or ``right_on``, or these have different lengths.
 
     Examples
     --------
@@ -106,7 +104,7 @@ def join(
 
 
 class Star:
-    """Facts and the dimensions that are joined to them; made by `frameboost.join`."""
+    """Facts with joined dimensions; made by `frameboost.join`."""
 
     def __init__(self, facts: LocalSource, dimensions: Sequence[Dimension]) -> None:
         self._facts = facts
@@ -121,7 +119,7 @@ class Star:
 
     @property
     def columns(self) -> list[str]:
-        """The names of the columns of the join: those of the facts, then those that each dimension adds.
+        """The column names of the join: those of the facts, then those from each dimension.
 
         Examples
         --------
@@ -136,7 +134,7 @@ class Star:
         self, right: Any, on: On = None, *, left_on: On = None, right_on: On = None, prefix: str = "",
         name: str | None = None, before: str | None = None,
     ) -> Star:  # fmt: skip
-        """Return the star with one more dimension; its key may be in another (a snowflake). See `frameboost.join`.
+        """Return the star with another dimension; its key may be in a dimension (a snowflake). See `frameboost.join`.
 
         Examples
         --------
@@ -179,7 +177,7 @@ class Star:
         return Star(self._facts, (*self._dimensions, added))
 
     def _tables_with(self, names: Sequence[str]) -> LocalSource:
-        """Return the join of the tables that columns come from, or of all tables if one is in none of them."""
+        """Return the join of the tables that have these columns, or of all tables if a column is in none."""
         if not set(names) <= self._tables_of.keys():
             return self.open_tables(check=False)
         return Star(self._facts, needed(self._dimensions, names)).open_tables(check=False)
@@ -204,26 +202,26 @@ class Star:
 
     @checked()
     def lazy(self) -> pl.LazyFrame:
-        """Return the join as a lazy frame; rows of relations are read into memory.
+        """Return the join as a lazy frame; relations are read into memory.
 
         Raises
         ------
         DataError
-            If a key has several rows in a dimension.
+            If a key is duplicated in a dimension.
         """
         return self.open_tables().to_frame(self.columns)
 
     def collect(self) -> pl.DataFrame:
-        """Return the join as a frame; otherwise as `lazy`."""
+        """Return the join as a frame; see `lazy`."""
         return self.lazy().collect()
 
     def relation(self) -> duckdb.DuckDBPyRelation:
-        """Return the join as a relation of DuckDB, if its tables are relations.
+        """Return the join as a DuckDB relation, if its tables are relations.
 
         Raises
         ------
         DataError
-            If its tables are frames, or a key has several rows in a dimension.
+            If its tables are frames, or a key is duplicated in a dimension.
         """
         source = self.open_tables(check=False)
         if not isinstance(source, RelationSource):
@@ -232,7 +230,7 @@ class Star:
         return source.relation
 
     def open_tables(self, argument: str = "data", *, check: bool = True) -> LocalSource:
-        """Return the join as the data of a fit, by default after a check that keys occur once in each dimension."""
+        """Return the join as data of a fit; by default check first that keys are unique in each dimension."""
         facts, dimensions = self._facts, self._dimensions
         if check:
             facts = _once(facts)
@@ -250,12 +248,12 @@ def _check_keys(dimensions: Sequence[Dimension]) -> None:
 
 
 def _once(source: LocalSource) -> LocalSource:
-    """Return a table whose rows are the same each time that they are read."""
+    """Return a table that reads the same rows each time."""
     return repeatable_source(source.relation) if isinstance(source, RelationSource) else source
 
 
 def _once_for(facts: LocalSource, dimension: Dimension) -> LocalSource:
-    """Return the rows of a dimension likewise, for facts that are such."""
+    """Return the rows of a dimension in the form of `_once`, if the facts are in it."""
     is_other = dimension.rows_for is not None and isinstance(facts, RelationSource) and facts.is_copy
     return _once(dimension.rows_for(facts) if dimension.rows_for and is_other else dimension.source)
 
@@ -263,7 +261,7 @@ def _once_for(facts: LocalSource, dimension: Dimension) -> LocalSource:
 def _aggregated_before(
     aggregates: Aggregates, left: Sequence[str], right: Sequence[str], types: Sequence[pl.DataType], facts: LocalSource
 ) -> LocalSource:
-    """Return aggregates of the rows before the times of the facts, for their distinct keys and times."""
+    """Return the aggregates of the rows before the times of the facts, for their distinct keys and times."""
     if isinstance(facts, RelationSource):
         named = (f"{quote_identifier(a)} AS {quote_identifier(b)}" for a, b in zip(left, right, strict=True))
         return aggregated(aggregates, RelationSource(facts.relation.project(", ".join(named)).distinct()))
@@ -272,7 +270,7 @@ def _aggregated_before(
 
 
 def _keys(on: On, left_on: On, right_on: On) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the columns of the key in both tables."""
+    """Return the key columns of both tables."""
     if on is not None and (left_on is not None or right_on is not None):
         raise ParameterError("pass on, the columns of the key in both tables, or left_on and right_on")
     arguments = {"on": on} if on is not None else {"left_on": left_on, "right_on": right_on}
@@ -287,7 +285,7 @@ def _keys(on: On, left_on: On, right_on: On) -> tuple[tuple[str, ...], tuple[str
 def _keys_of_aggregates(
     aggregation: Aggregation, on: On, left_on: On, right_on: On, before: str | None
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the columns of the key in the facts and in the aggregates, by default those that these are by."""
+    """Return the key columns of the facts and of the aggregates, by default `Aggregation.by`."""
     if on is None and right_on is None:
         right_on = aggregation.by
         left_on = aggregation.by if left_on is None else left_on
@@ -315,7 +313,7 @@ def _names(argument: str, value: On) -> tuple[str, ...]:
 
 
 def _of_kind(dimension: LocalSource, facts: LocalSource, name: str) -> LocalSource:
-    """Return a dimension as the facts are: a relation is read into memory where these are a frame."""
+    """Return a dimension in the form of the facts: a relation is read into memory if they are a frame."""
     if isinstance(facts, RelationSource):
         if not isinstance(dimension, RelationSource):
             raise DataError(
@@ -335,10 +333,10 @@ _MAX_NAMED = 3
 
 
 def join_type(left: FeatureType | None, right: FeatureType | None) -> pl.DataType | None:
-    """Return the polars type in which two columns of a key are compared, None if their values can't be equal.
+    """Return the polars type in which two key columns are compared, None if their values can't be equal.
 
-    Integers of all widths can be, and times of all units that both have a time zone or both lack one; of numbers with
-    fractions only those of one type, as 0.1 is another number in 32 bits.
+    Integers of all widths are comparable, and so are times of all units if both or none have a time zone. Floats need
+    the same type, as 0.1 differs in 32 and 64 bits.
 
     >>> join_type(FeatureType("int32"), FeatureType("uint64"))
     Int128
@@ -362,14 +360,14 @@ def join_type(left: FeatureType | None, right: FeatureType | None) -> pl.DataTyp
 def key_types(
     left: LocalSource, right: LocalSource, left_on: Sequence[str], right_on: Sequence[str], name: str
 ) -> tuple[pl.DataType, ...]:
-    """Return the types in which the columns of a key are compared.
+    """Return the types in which key columns are compared.
 
-    ``left`` are the tables joined so far, ``right`` is the table to join, ``name`` its name in messages.
+    ``left`` are the tables joined so far, ``right`` is the next one, ``name`` its name in messages.
 
     Raises
     ------
     DataError
-        If a column is not there, or the values of two columns can't be equal.
+        If a column is missing, or two columns have types that are never equal.
     """
     left_types, right_types = left.types(), right.types()
     for key in left_on:
@@ -395,7 +393,7 @@ def key_types(
 
 
 def _way(left: FeatureType | None, right: FeatureType | None) -> str:
-    """Return why one column of a key may have floats instead of integers, if one has."""
+    """Return a likely reason for floats in an integer key column, or ""."""
     kinds = [kind.name if kind is not None and kind.family == "number" else "" for kind in (left, right)]
     if any(kind.startswith("float") for kind in kinds) and any(kind.startswith(("int", "uint")) for kind in kinds):
         return " (pandas makes integers floats where one is missing; its astype('Int64') makes them integers again)"
@@ -403,9 +401,9 @@ def _way(left: FeatureType | None, right: FeatureType | None) -> str:
 
 
 def check_unique(dimension: Dimension) -> None:
-    """Raise `DataError` if a key of a dimension has several rows, which a join would multiply facts by.
+    """Raise `DataError` if a key is duplicated in a dimension, as the join would multiply facts.
 
-    Rows in whose key a value is NULL join no facts, and may be many.
+    Rows with a NULL in the key match no facts, and are not checked.
     """
     repeated = _several(dimension.source, dimension.right_on)
     if not repeated:
@@ -422,7 +420,7 @@ def check_unique(dimension: Dimension) -> None:
 
 
 def _several(source: LocalSource, names: Sequence[str]) -> list[tuple[Any, ...]]:
-    """Return some keys that have several rows, each with their number, in the order of the keys."""
+    """Return some duplicated keys with their numbers of rows, in the order of the keys."""
     most = _MAX_NAMED + 1
     if isinstance(source, RelationSource):
         quoted = ", ".join(map(quote_identifier, names))

@@ -1,4 +1,4 @@
-"""Losses that are not in the table: those that users write, ``fit(objective=Objective(...))``, and imported ones."""
+"""Losses outside the table of built-in ones: the user's (``fit(objective=Objective(...))``) and imported ones."""
 
 from __future__ import annotations
 
@@ -38,16 +38,16 @@ _RETURNS = "(gradient, hessian)"
 
 
 class Link(NamedTuple):
-    """A link that has a name.
+    """A named link.
 
     Attributes
     ----------
     sql
-        From the margin to the prediction; empty where there is more than one margin.
+        The prediction as a function of the margin; empty if there are several margins.
     loss
-        The loss whose labels, classes and range of predictions it has; empty where there are no bounds.
+        The built-in loss that defines its labels, classes and range of predictions; empty without bounds.
     metric
-        The metric that is reported by default.
+        The default metric.
     """
 
     sql: str
@@ -76,33 +76,33 @@ _PARAMETERS = {"scale_pos_weight": 1.0, "max_delta_step": 0.0}  # which the loss
 
 @dataclass(frozen=True)
 class Objective:
-    """A loss that you write: its derivatives in the margin, as SQL that runs where the rows are, or as a function.
+    """A custom loss: its derivatives with respect to the margin, as SQL that every engine runs, or as a function.
 
     A function is called in each round with float64 arrays of all rows, in the order of the data: ``f(label, margin)``
-    or ``f(label, margin, weight)``, or as XGBoost calls it, ``f(margin, dtrain)``, with ``dtrain.get_label()`` and
-    ``get_weight()``. It returns gradient and hessian. A function that is told the weights must multiply both by them
-    itself; otherwise they are multiplied here. The model file has its name and the link: the model scores anywhere,
-    and is loaded without the function.
+    or ``f(label, margin, weight)``, or with XGBoost's signature ``f(margin, dtrain)``, where ``dtrain`` has
+    ``get_label()`` and ``get_weight()``. It returns gradient and hessian. If it takes the weights, it must multiply
+    both by them; otherwise they are multiplied here. The model file stores its name and the link, so that the model
+    loads and scores without the function.
 
     Parameters
     ----------
     gradient
-        First derivative of the loss in the margin, over ``label``, ``margin`` and ``weight``, which multiplies it
-        anyway; or the function. Its arrays have the shape (rows,), or (rows, outputs) of several targets and of the
-        classes of ``link="softmax"``. The hessian may be 0 there, but not less.
+        The first derivative of the loss with respect to the margin, as SQL over ``label``, ``margin`` and ``weight``
+        (by which it is multiplied in any case), or the function. A function's arrays have the shape (rows,), or (rows,
+        outputs) for several targets and for the classes of ``link="softmax"``; its hessian must be 0 or more.
     hessian
-        The second derivative, likewise. It must be greater than 0 in every row.
+        The second derivative, as SQL. It must be greater than 0 in every row.
     link
-        From the ``margin`` to the prediction: SQL, or ``"identity"``, ``"log"``, ``"logit"`` (of the second of two
-        classes) or ``"softmax"`` (of several; for a function).
+        The prediction as SQL over ``margin``, or ``"identity"``, ``"log"``, ``"logit"`` (the probability of the second
+        of two classes) or ``"softmax"`` (of several classes; for a function).
     metric
-        The name of the metric that is reported by default: logloss or mlogloss of classes, otherwise rmse.
+        The default metric, by name. If omitted, it is logloss or mlogloss for classes, and rmse otherwise.
 
     Raises
     ------
     ParameterError
-        If one of them is not SQL of the kind that every engine has, uses another name, or is no number; or if the
-        function takes other arguments.
+        If SQL is not numeric, uses another name or a function that some engine lacks, or if the function has another
+        signature.
 
     Examples
     --------
@@ -149,17 +149,17 @@ class Objective:
 
     @property
     def name(self) -> str:
-        """What models and messages call it: ``custom``, or ``python:`` and the name of the function."""
+        """The name in models and messages: ``custom``, or ``python:`` and the name of the function."""
         return f"python:{name_of_function(self.gradient)}" if may_be_called(self.gradient) else "custom"
 
     @property
     def is_function(self) -> bool:
-        """Whether it is a function over arrays."""
+        """Whether it is a Python function over arrays."""
         return may_be_called(self.gradient)
 
     @property
     def family(self) -> str:
-        """The kind of target that its link is for: ``binary``, ``multi``, or ``reg``."""
+        """The kind of target that the link implies: ``binary``, ``multi``, or ``reg``."""
         family = LINKS.get(self.link, _NO_NAME).loss.partition(":")[0]
         return family if family in ("binary", "multi") else "reg"
 
@@ -169,12 +169,12 @@ class Objective:
         return ArrayCall(self.gradient, f"objective {shown(self.name)}", "margin", _RETURNS)
 
     def loss(self, n_targets: int = 1, num_class: int | None = None) -> Loss:
-        """Return the `Loss` that is trained.
+        """Return the `Loss` to train.
 
         Raises
         ------
         ParameterError
-            If it has one target, and there are several.
+            If it is for one target, and there are several.
         """
         link = LINKS.get(self.link, _NO_NAME)
         sql, like = link.sql or self.link, link.like(num_class or 2)
@@ -200,9 +200,9 @@ class Objective:
 
 
 def with_function(objective: Any, n_classes: int = 0) -> Any:
-    """Return an `Objective` of a function; anything else as it is.
+    """Return an `Objective` for a function; anything else unchanged.
 
-    ``n_classes`` are those of a classifier, which say the link.
+    ``n_classes`` of a classifier determines the link.
 
     >>> with_function("reg:squarederror"), with_function(lambda label, margin: None, n_classes=3).link
     ('reg:squarederror', 'softmax')
@@ -213,7 +213,7 @@ def with_function(objective: Any, n_classes: int = 0) -> Any:
 
 
 def name_of_objective(objective: Any) -> str:
-    """Return what messages call an objective."""
+    """Return the name of an objective in messages."""
     return objective.name if isinstance(objective, Objective) else str(objective)
 
 
@@ -225,7 +225,7 @@ def _of_targets(loss: Loss, n_targets: int) -> Loss:
 
 
 def _trained_by(call: ArrayCall, loss: Loss) -> Loss:
-    """Return the loss with the derivatives that a function computes."""
+    """Return the loss with derivatives computed by a function."""
     n, of_label = loss.n_outputs, loss.labels
     columns = [(f"function_g_{k}", f"function_h_{k}") for k in range(n)]
 
@@ -244,14 +244,14 @@ def _trained_by(call: ArrayCall, loss: Loss) -> Loss:
 
 
 def _derivatives(returned: Any, shape: tuple[int, ...], name: str) -> list[FloatArray]:
-    """Return g and h, (outputs, rows) each, of what a function has returned.
+    """Return g and h, shape (outputs, rows) each, from the result of a function.
 
     Raises
     ------
     ParameterError
-        If that is no pair of arrays of numbers of the ``shape`` of the margins.
+        If it is not a pair of numeric arrays with the ``shape`` of the margins.
     DataError
-        If one is not finite, or a hessian is negative.
+        If a value is not finite, or a hessian is negative.
     """
     what = f"objective {shown(name)}"
     form = f"must return (gradient, hessian), two arrays of shape {shape}"
@@ -279,7 +279,7 @@ def _derivatives(returned: Any, shape: tuple[int, ...], name: str) -> list[Float
 
 
 def scored_loss(loss: Loss) -> Loss:
-    """Return the loss of a function over arrays as a model file has it: without the derivatives that it computes."""
+    """Return the loss of a Python function in the form of a model file, without derivatives."""
     assert loss.definition is not None
     return _of_targets(read_foreign_loss(loss.definition), len(loss.labels))
 
@@ -292,23 +292,23 @@ _NOTHING = Derivatives(Expression("0", ()), Expression("1", ()))
 
 
 def foreign_loss(name: str, links: Sequence[str] | str, classes: int = 0) -> Loss:
-    """Return a loss that can be scored with, but not trained.
+    """Return a loss that can score but not train.
 
     Parameters
     ----------
     name
-        The other library's name and its name for the loss: ``"lightgbm:multiclassova"``.
+        The library and its name for the loss: ``"lightgbm:multiclassova"``.
     links
-        SQL over ``margin``, or over ``margin_0``, ``margin_1`` and so on if there are several links: the predictions.
-        ``"softmax"`` is one link for as many margins as classes.
+        The predictions as SQL over ``margin``, or over ``margin_0``, ``margin_1`` and so on if there are several links.
+        ``"softmax"`` is one link over a margin for each class.
     classes
-        The number of classes, 0 of a regression. With a single link it is 2, and the link is the probability of class
-        1; with several links it is their number, and the class of the largest margin is the likeliest.
+        The number of classes, 0 for a regression. A single link is the probability of class 1 of 2; several links are
+        one for each class, and the class with the largest margin is predicted.
 
     Raises
     ------
     ParameterError
-        If a link is not an expression that is supported, or the number of classes does not fit the links.
+        If a link is not a supported expression, or the number of classes does not match the links.
     """
     definition = {"name": name, "links": links if isinstance(links, str) else list(links), "classes": classes}
     if isinstance(links, str):

@@ -56,24 +56,24 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Metric:
-    """A measure of how well predictions fit labels, written as one SQL aggregate.
+    """A metric of predictions against labels, written as one SQL aggregate or as a function.
 
     Parameters
     ----------
     name
-        Its name in `Model.history` and in messages.
+        The name in `Model.history` and in messages.
     sql
         The aggregate: ``SUM``, ``AVG``, ``MIN``, ``MAX`` and ``COUNT(*)`` of scalar expressions over ``label``,
         ``weight``, ``margin`` and ``prediction`` (with several outputs ``prediction_0``, ``prediction_1``, ...), and
-        arithmetic around them. Or a function over arrays, ``f(label, prediction)`` or ``f(label, prediction, weight)``,
-        that returns a number; not in databases.
+        arithmetic over them. Or a function over arrays, ``f(label, prediction)`` or ``f(label, prediction, weight)``,
+        that returns a number; databases can't evaluate it.
     maximize
         Whether larger values are better.
 
     Raises
     ------
     ParameterError
-        If ``sql`` is no such aggregate.
+        If ``sql`` is not such an aggregate.
 
     Examples
     --------
@@ -107,12 +107,12 @@ class Metric:
             self.parts  # noqa: B018  # raises if a name is unknown
 
     def over(self, columns: tuple[str, ...]) -> Metric:
-        """Return the metric over these columns; a name that is none of them is an error."""
+        """Return the metric over columns of these names; any other name is an error."""
         return Metric(self.name, self.sql, self.maximize, columns, self.terms)
 
     @cached_property
     def _split(self) -> tuple[dict[str, tuple[str, str]], Expression]:
-        """The aggregates by generated names, each a function and its argument, and the arithmetic around them."""
+        """The aggregates by generated names, each a function and its argument, and the arithmetic over them."""
         from frameboost.expressions.expression import split_aggregates
 
         assert isinstance(self.sql, str)
@@ -129,7 +129,7 @@ class Metric:
 
     @cached_property
     def parts(self) -> tuple[dict[str, tuple[str, Expression]], Expression]:
-        """`_split` with the arguments parsed, and with a count beside each average."""
+        """The result of `_split` with parsed arguments, and with a count beside each average."""
         aggregates, outer = self._split
         inside = f"in metric {shown(self.name)}, what is aggregated,"
         parts = {
@@ -160,9 +160,9 @@ class Metric:
 
 @dataclass(frozen=True)
 class CurveMetric:
-    """The area under a curve over the rows in descending order of their scores; of several classes or targets the mean.
+    """The area under a curve over the rows in descending order of scores; for several classes or targets the mean.
 
-    With ``by_share`` classes are weighted by their numbers of rows, otherwise equally.
+    ``by_share`` weights classes by their numbers of rows, otherwise equally.
     """
 
     name: str
@@ -453,7 +453,7 @@ _WHY_NOT_FINITE = {
 
 
 def why_not_finite(name: str) -> str:
-    """Return the end of a message that the metric of that name is not finite: what makes it so, if that is one thing.
+    """Return the end of a message that a metric is not finite: the cause, if it has exactly one.
 
     >>> why_not_finite("tweedie-nloglik@1.5"), why_not_finite("a user's own")
     (', as a prediction there is 0 or less', '')
@@ -463,7 +463,7 @@ def why_not_finite(name: str) -> str:
 
 
 def larger_is_better(name: str, eval_metric: Any = None) -> bool:
-    """Whether larger values of the metric of that name are better; ``eval_metric`` is that of the user."""
+    """Whether larger values of a metric are better; ``eval_metric`` is the user's."""
     for item in [] if eval_metric is None else metrics_of(eval_metric):
         metric = as_function(item) or item
         if isinstance(metric, Metric | FunctionMetric) and name in (metric.name, title_of(metric)):
@@ -474,17 +474,17 @@ def larger_is_better(name: str, eval_metric: Any = None) -> bool:
 
 
 def title_of(metric: AnyMetric) -> str:
-    """Return the name of a metric in histories, which a function may tell once it was called."""
+    """Return the name of a metric in histories; a function may tell it only once called."""
     return metric.title if isinstance(metric, FunctionMetric) else metric.name
 
 
 def get_metrics(eval_metric: Any, loss: Loss, parameters: Mapping[str, Any]) -> list[AnyMetric]:
-    """Return the user's metrics, one or several, by name or as `Metric`; None is the default of the loss.
+    """Return the user's metrics, one or several, by name or as `Metric`; for None the default of the loss.
 
     Raises
     ------
     ParameterError
-        If there is no such metric, or it does not go with the loss.
+        If a metric is unknown, or does not fit the loss.
     """
     if eval_metric is None:
         eval_metric = loss.metric
@@ -497,7 +497,7 @@ def get_metrics(eval_metric: Any, loss: Loss, parameters: Mapping[str, Any]) -> 
 
 
 def evaluation_metrics(loss: Loss, parameters: Mapping[str, Any], wanted: Any) -> list[AnyMetric]:
-    """Return the metrics that a user wants, by default all that fit the loss, its own first."""
+    """Return the user's metrics, by default all that fit the loss, the loss's default first."""
     known = Parameters().as_dict() | {name: value for name, value in parameters.items() if value is not None}
     if loss.classes and loss.definition is not None:  # of another library: what its classes are scored by
         loss = replace(loss, name="multi:softprob" if loss.has_margin_of_each_class else "binary:logistic")
@@ -523,7 +523,7 @@ def evaluation_metrics(loss: Loss, parameters: Mapping[str, Any], wanted: Any) -
 
 
 def r_squared() -> Metric:
-    """Return the coefficient of determination: 1 − Σ w(y − p)² / Σ w(y − ȳ)²; none where all labels are equal."""
+    """Return the coefficient of determination: 1 − Σ w(y − p)² / Σ w(y − ȳ)²; None if all labels are equal."""
     columns = ("label", "weight", "prediction", "mean_label")
     wrong, spread = (f"SUM(weight * (label - {of}) * (label - {of}))" for of in ("prediction", "mean_label"))
     weight = Expression("weight", columns)
@@ -647,12 +647,12 @@ _NAME = re.compile(r"(ndcg|map|pre)(?:@([1-9][0-9]{0,8}))?(-?)")
 
 
 def ranking_metric(name: str, parameters: Mapping[str, Any]) -> Metric | None:
-    """Return the metric of that name, None if it is no ranking metric.
+    """Return the ranking metric of that name, or None.
 
     Raises
     ------
     ParameterError
-        If no number of rows follows the @.
+        If @ is not followed by a number of rows.
     """
     if name.partition("@")[0].removesuffix("-") not in RANKING_METRICS:
         return None
@@ -674,7 +674,7 @@ def ranking_metric(name: str, parameters: Mapping[str, Any]) -> Metric | None:
 
 
 def base_name(metric: Metric) -> str:
-    """Return the name of a ranking metric in `RANKING_METRICS`."""
+    """Return the name of a ranking metric in `RANKING_METRICS`, without its number of rows."""
     return metric.name.partition("@")[0].removesuffix("-")
 
 

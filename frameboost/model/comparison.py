@@ -1,4 +1,4 @@
-"""`compare`: how two models of the same target differ, and which is better on the same rows."""
+"""Compare two models of the same target: what differs, and which is better on the same rows."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ _A_MODEL = instance_of(Model, "a Model, as fb.fit and fb.load return it")
 
 @dataclass(frozen=True)
 class Comparison:
-    """What `compare` returns; printed as text.
+    """The result of `compare`; it prints as text.
 
     Attributes
     ----------
     metrics
-        A row for each metric that both models have: ``metric``, ``first``, ``second``, ``difference`` (second minus
-        first), and ``low`` and ``high``, the ends of the interval that has 95 % of the differences in paired draws of
-        the rows. If 0 is outside, the difference is more than chance in the choice of the rows.
+        One row per metric that fits both models: ``metric``, ``first``, ``second``, ``difference`` (second minus
+        first), and the ends ``low`` and ``high`` of its 95 % interval by a paired bootstrap over the rows. If 0 lies
+        outside, the difference is more than sampling noise.
     differences
-        A row for each fact that differs: ``of`` (``"model"``, ``"feature"``, ``"parameter"``), ``name``, ``first`` and
-        ``second`` as text, NULL where a model does not have it.
+        One row per difference: ``of`` (``"model"``, ``"feature"``, ``"parameter"``), ``name``, ``first`` and ``second``
+        as text, NULL if a model lacks it.
     """
 
     metrics: pl.DataFrame
@@ -49,24 +49,24 @@ def compare(
     label_upper_bound: str | None = None, eval_metric: str | Metric | Iterable[str | Metric] | None = None,
     resamples: int = 500, seed: int = 0,
 ) -> Comparison:  # fmt: skip
-    """Return how two models differ, and which is better on these rows: metrics with intervals of their differences.
+    """Compare two models: their differences, and metrics on the same rows with intervals of the difference.
 
     Parameters
     ----------
     first, second
         Two models of the same target.
     data, target, weight, group, label_upper_bound, eval_metric
-        As for `Model.evaluate`: rows that neither was trained on. They are read into memory.
+        As for `Model.evaluate`, with rows that neither model was trained on. They are read into memory.
     resamples
-        How often the rows (of a ranking the queries) are drawn with replacement, to evaluate both models on the same
-        draw (a paired bootstrap; Efron & Tibshirani, "An Introduction to the Bootstrap", 1993); 0 for no intervals.
+        The number of bootstrap samples of the rows (in rankings of the queries); both models are evaluated on the same
+        samples (Efron & Tibshirani, "An Introduction to the Bootstrap", 1993). 0 for no intervals.
     seed
-        The seed of the draws.
+        The seed of the samples.
 
     Raises
     ------
     DataError, ParameterError
-        As `Model.evaluate`; if the models have no metric in common.
+        As `Model.evaluate`; if no metric fits both models.
 
     Examples
     --------

@@ -1,6 +1,6 @@
-"""The model: an ensemble of trees and the history of its training.
+"""The model: an ensemble of trees and its training history.
 
-Its methods pass on to `frameboost.prediction` for Python and to `frameboost.database` for SQL.
+Its methods delegate to `frameboost.prediction` for Python and to `frameboost.database` for SQL.
 """
 
 from __future__ import annotations
@@ -67,24 +67,24 @@ REPORT_WRITERS: list[Callable[..., None]] = []
 
 
 class Model:
-    """A trained ensemble of trees; made by `frameboost.fit`, `frameboost.load` and the ``from_...`` functions.
+    """A trained ensemble of trees, returned by `frameboost.fit`, `frameboost.load` and the ``from_...`` functions.
 
-    A model is immutable. Two models are equal if their files are.
+    Models are immutable. Two models are equal if their `to_json` is.
 
     Parameters
     ----------
     ensemble
         The trees, their loss and their features.
     history
-        The metrics of each round of training. Without this and the others they are those of ``ensemble.training``.
+        The metrics of each round. This and the following default to those of ``ensemble.training``.
     best_round, best_score
-        What `best_iteration` and `best_score` return.
+        The values of `best_iteration` and `best_score`.
     hint
-        A last line for the text of the model, about its training.
+        A last line of the model's text, about its training.
     leaderboard
         What `leaderboard` returns.
     out_of_fold
-        What `out_of_fold` returns, or why there are no such predictions.
+        The out-of-fold predictions, or the reason why there are none.
 
     Examples
     --------
@@ -134,7 +134,7 @@ class Model:
 
     @property
     def objective(self) -> str:
-        """The name of the loss that the model was trained on.
+        """The name of the objective.
 
         Examples
         --------
@@ -146,9 +146,9 @@ class Model:
 
     @property
     def classes(self) -> list[str] | list[bool] | list[int]:
-        """The labels of the classes, in the order of their probabilities; numbers from 0 if the target was numbers.
+        """The class labels in the order of their probabilities; numbers from 0 if the target was numeric.
 
-        Empty for a regression.
+        Empty for regressions.
 
         Examples
         --------
@@ -161,7 +161,7 @@ class Model:
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """The training parameters that shaped the model, by name.
+        """The training parameters that determine the model, by name.
 
         Examples
         --------
@@ -173,7 +173,7 @@ class Model:
 
     @property
     def features(self) -> list[str]:
-        """The names of the columns that the model reads, in order.
+        """The names of the features, in order.
 
         Examples
         --------
@@ -185,7 +185,7 @@ class Model:
 
     @property
     def base_margin(self) -> float | list[float]:
-        """The margin before the first tree; a list if there are several outputs.
+        """The margin before the first tree; a list for several outputs.
 
         Examples
         --------
@@ -198,9 +198,9 @@ class Model:
 
     @property
     def offset(self) -> dict[str, str | list[str]]:
-        """The columns that are added to the margins of a row, as `frameboost.fit` takes them; empty if there are none.
+        """The columns that are added to the margins, by argument of `frameboost.fit`; empty without an offset.
 
-        Scoring takes them from the data.
+        Scoring reads them from the data.
 
         Examples
         --------
@@ -228,7 +228,7 @@ class Model:
 
     @property
     def n_rounds(self) -> int:
-        """The number of boosting rounds; each has ``num_parallel_tree`` trees for each output.
+        """The number of boosting rounds, of ``num_parallel_tree`` trees for each output.
 
         Examples
         --------
@@ -242,9 +242,9 @@ class Model:
 
     @property
     def history(self) -> pl.DataFrame:
-        """The metrics of each round: ``round`` from 1, then a column for each set of rows and metric.
+        """The metrics by round: ``round`` from 1, then a column for each metric of each set of rows.
 
-        It has no metrics if nothing was evaluated, and in a slice of a model.
+        Without metrics if nothing was evaluated, and in a slice of a model.
 
         Examples
         --------
@@ -258,12 +258,12 @@ class Model:
 
     @property
     def leaderboard(self) -> pl.DataFrame:
-        """The trials of `frameboost.auto`, those with the largest weight in the model first.
+        """The trials of `frameboost.auto` by descending weight in the model.
 
         Columns: ``trial`` (the name of the settings), the metric (the mean over folds, on held-out rows), ``weight``
-        (the part in the model), ``fits``, ``rounds`` (the mean of the fits), ``leaves`` (of all trees of the trial,
-        which their SQL is as long as), ``seconds`` by the clock, in which fits run side by side, and ``settings``. It
-        is empty in a model of `frameboost.fit`.
+        (in the mean), ``fits`` (their number), ``rounds`` (the mean over fits), ``leaves`` (of all trees of the trial;
+        the size of the SQL is proportional to it), ``seconds`` (wall time; fits run in parallel) and ``settings``.
+        Empty for a model of `frameboost.fit`.
 
         Examples
         --------
@@ -276,20 +276,20 @@ class Model:
 
     @property
     def out_of_fold(self) -> pl.DataFrame:
-        """Predictions of the rows of training by models that were not trained on them, in the order of the rows.
+        """Out-of-fold predictions: of each training row by a model that was not trained on it, in row order.
 
-        `frameboost.fit` with ``folds`` and `frameboost.auto` have them, as the models of the folds predict the rows
-        that they held out: the honest predictions of training rows, for stacking, thresholds and residuals. They are
-        not in files. `frameboost.cv` returns its own.
+        `frameboost.fit` with ``folds`` and `frameboost.auto` compute them; use them for stacking, thresholds and
+        residuals. Model files do not store them. `frameboost.cv` with ``return_models`` returns them too.
 
-        Columns: ``fold`` (Int32, from 0) and ``prediction``, of the type of `predict`. Both are NULL of rows that no
-        model held out: with ``time`` the earlier ones, and in `frameboost.auto` of quality 1 and 2 some of the folds.
+        Columns: ``fold`` (Int32, from 0) and ``prediction``, with the type of `predict`. Both are NULL for rows that no
+        model held out: with ``time`` the earliest rows, and with `frameboost.auto` of quality 1 and 2 the rows of some
+        folds.
 
         Raises
         ------
         ParameterError
-            If there are none: the model is of another kind, was read from a file, or was made from another; or the rows
-            of a query had no fixed order.
+            If there are none: the model was trained without folds, loaded from a file or derived from another model, or
+            the rows of a query had no fixed order.
 
         Examples
         --------
@@ -303,10 +303,10 @@ class Model:
 
     @property
     def best_iteration(self) -> int | None:
-        """The round, from 1, with the best last metric on the last validation rows; None without any.
+        """The round, from 1, with the best value of the last metric on the last held-out set; None without one.
 
-        Early stopping drops the trees of later rounds; otherwise ``model[:model.best_iteration]`` does. None in a slice
-        without that round.
+        Early stopping drops the trees of later rounds; without it, ``model[:model.best_iteration]`` does. None in a
+        slice that does not contain the round.
 
         Examples
         --------
@@ -319,7 +319,7 @@ class Model:
 
     @property
     def best_score(self) -> float | None:
-        """The last metric at `best_iteration`, on the last validation rows.
+        """The last metric at `best_iteration`, on the last held-out set.
 
         Examples
         --------
@@ -332,9 +332,9 @@ class Model:
 
     @property
     def metadata(self) -> Metadata:
-        """Name, version and tags, and when, on how many rows and by which release the model was trained.
+        """Name, version, tags, and the time, the number of rows and the release of training.
 
-        `save` writes it, on a line of its own that `to_json` and `sha256` leave out, as it differs from run to run.
+        `save` stores it on a separate line; `to_json` and `sha256` leave it out, as it differs from run to run.
 
         Examples
         --------
@@ -347,9 +347,9 @@ class Model:
 
     @property
     def sha256(self) -> str:
-        """The SHA-256 of the text of `to_json`, which SQL files and reports have too.
+        """The SHA-256 of `to_json`; SQL files and reports contain it.
 
-        Models that predict the same because they are equal have one hash, whatever their `metadata` and `baseline`.
+        Equal models have equal hashes, whatever their `metadata` and `baseline`.
 
         Examples
         --------
@@ -362,7 +362,7 @@ class Model:
 
     @property
     def baseline(self) -> Baseline | None:
-        """The shares of rows in bins of each feature and of the predictions, of `with_baseline`; None without it.
+        """The shares of rows in bins of each feature and of the predictions, set by `with_baseline`; None if not set.
 
         Examples
         --------
@@ -376,15 +376,15 @@ class Model:
 
     @property
     def trees(self) -> pl.DataFrame:
-        """The trees as a frame with a row for each node.
+        """The trees as a frame, one row per node.
 
-        Columns: ``tree`` and ``node`` (numbers from 0), ``depth``, ``feature`` (null in a leaf), ``threshold``
-        (Float64; a present value below it goes left; dates and times are days or units since 1970; null for categories
-        and for splits on presence), ``categories`` (those on the side that missing does not go to), ``missing``
-        ("left" or "right"), ``left`` and ``right`` (child nodes), ``gain`` (without the paper's ½, as in XGBoost),
-        ``cover`` (sum of hessians), ``value`` (the leaf value; in an inner node the value it would have as a leaf),
-        ``condition`` (exact SQL, true for the present values that go left). A model with linear leaves has two more:
-        ``constant`` and ``slopes``, of which a leaf's value is the constant plus Σ slope · (x − centre).
+        Columns: ``tree`` and ``node`` (indices from 0), ``depth``, ``feature`` (null in a leaf), ``threshold``
+        (Float64; values below it go left; dates and times as days or time units since 1970; null for categories and for
+        splits on missingness), ``categories`` (those opposite to the missing direction), ``missing`` (the missing
+        direction, "left" or "right"), ``left`` and ``right`` (child nodes), ``gain`` (without the paper's ½, as in
+        XGBoost), ``cover`` (sum of hessians), ``value`` (the leaf value; in an inner node its value as a leaf),
+        ``condition`` (exact SQL, true for the non-missing values that go left). For linear leaves also ``constant`` and
+        ``slopes``: the value is the constant plus Σ slope · (x − centre).
 
         Examples
         --------
@@ -397,17 +397,17 @@ class Model:
 
     @checked(number=whole(0), depth=whole(1, 8))
     def tree(self, number: int = 0, *, depth: int = 4) -> TreeDrawing:
-        """Return a drawing of a tree, which notebooks show as SVG and terminals as text.
+        """Draw a tree: SVG in notebooks, text in terminals.
 
-        A row goes left (yes) where the condition holds. Missing values take the thick line. ``save`` writes an SVG
-        file; `frameboost.plots.tree` is the same as a chart of Altair.
+        Rows that fulfil a condition go left (yes); the thick line is the missing direction. The method ``save`` of the
+        result writes an SVG file. `frameboost.plots.tree` is the same as an Altair chart.
 
         Parameters
         ----------
         number
-            The number of the tree, from 0, as in `trees`.
+            The index of the tree, from 0, as in `trees`.
         depth
-            The levels of splits to draw, from 1 to 8; deeper ones are counted.
+            The number of levels of splits to draw, from 1 to 8; deeper splits are counted.
 
         Raises
         ------
@@ -441,42 +441,41 @@ class Model:
         repeats: int = 5,
         seed: int = 0,
     ) -> pl.DataFrame:
-        """Return the importance of each feature, the most important first.
+        """Return the importance of each feature in descending order.
 
         Parameters
         ----------
         kind
-            Of the trees: ``weight``, the number of splits on the feature; ``total_gain`` and ``total_cover``, the sum
-            of their gains and covers; ``gain`` and ``cover``, the mean, 0 for a feature without splits. These are
-            XGBoost's words; what LightGBM calls gain is ``total_gain``, and its split ``weight``.
+            From the trees: ``weight``, the number of splits on the feature; ``total_gain`` and ``total_cover``, the
+            sums of their gains and covers; ``gain`` and ``cover``, the means, 0 for a feature without splits. The names
+            are XGBoost's; LightGBM's ``gain`` is ``total_gain``, and its ``split`` is ``weight``.
 
-            Of rows: ``permutation``, by how much the metric gets worse where the feature's values are permuted among
-            the rows, 0 or below for an uninformative feature; ``shap``, the mean magnitude of its Shapley values
-            (`explain`), summed over the outputs of a model of several.
+            From rows: ``permutation``, how much the metric gets worse when the values of the feature are permuted, 0 or
+            below for an uninformative feature; ``shap``, the mean absolute Shapley value (`explain`), summed over
+            outputs.
         data
-            For ``permutation`` and ``shap``, rows as for `predict`, of a database too; permutations are best of rows
-            that the model was not trained on. Those of a `table` of a database stay there, unless a query can't say it:
-            metrics of rankings and Python functions, and Shapley values of large models. Others are read into memory;
-            Shapley values of a large model take long; a sample of some thousand rows is enough.
+            For ``permutation`` and ``shap``: rows as for `predict`, for permutations preferably rows that the model was
+            not trained on. Rows of a `frameboost.table` stay in the database, except for ranking metrics, Python
+            functions and Shapley values of large models, for which no query exists; all other data is read into memory.
+            Shapley values of large models are slow; a few thousand rows are enough.
         target, weight, group, label_upper_bound, eval_metric
-            For ``permutation``, as for `evaluate`. The metric is by default the objective's own, and of several the
-            last.
+            For ``permutation``: as for `evaluate`. The default metric is the objective's; of several, the last counts.
         repeats
-            The number of permutations of each feature: orders of hashes of the rows' positions, which a table of a
-            database has by a ``key``.
+            The number of permutations of each feature. They are drawn by hashes of row position, so a database table
+            needs a ``key``.
         seed
             The seed of the permutations.
 
         Returns
         -------
         polars.DataFrame
-            Columns ``feature`` (String) and ``importance`` (Float64), with a row for each feature; of permutations the
-            mean, and ``deviation`` (Float64), the standard deviation over the repeats, with n − 1.
+            One row per feature: ``feature`` (String) and ``importance`` (Float64). For permutations the mean, and
+            ``deviation`` (Float64), the standard deviation over the repeats, with n − 1.
 
         Raises
         ------
         ParameterError
-            If there is no such kind, or an argument is not for it.
+            If the kind is unknown, or does not take an argument.
         DataError
             As `evaluate`; if the data has no rows.
 
@@ -521,44 +520,42 @@ class Model:
         base_margin: str | Sequence[str] | None = None,
         n_jobs: int | None = None,
     ) -> pl.Series:
-        """Return a prediction for each row, computed by compiled kernels.
+        """Predict each row with compiled kernels.
 
         Parameters
         ----------
         data
-            Anything that `frameboost.fit` takes, a row as a dict, or several as a list of dicts. Features are read by
-            name. A number may have another numeric type than in training, and a time another unit; they are compared
-            exactly. Times that are all at midnight, as pandas has dates, are read as dates where the model has dates.
+            Data of any kind that `frameboost.fit` accepts, a row as a dict, or rows as a list of dicts. Features are
+            read by name. Numeric types and time units may differ from training; values are compared exactly. Timestamps
+            that are all at midnight, as in pandas, are accepted for dates.
         output
-            ``"mean"``: on the scale of the target (for ``binary:logistic`` the probability); ``"margin"``: the sum of
-            the trees; ``"class"``: the most probable class, as its label if the target had labels; ``"probability"``:
-            of true or of class 1, or of each class if there are more than two or they have names; ``"quantiles"``:
-            those of ``reg:quantileerror`` in ascending order, where ``"mean"`` may have them cross;
-            ``"distribution"``: of ``dist:*``, the mean and the standard deviation, ``mean`` and ``std``;
-            ``"interval"``: the ends of the prediction interval (see `conform`); ``"leaf"``: the node number of the leaf
-            in each tree.
+            ``"mean"``: the prediction on the scale of the target (the probability for ``binary:logistic``);
+            ``"margin"``: the sum of the leaf values and the base margin; ``"class"``: the most probable class, as a
+            label if the target had labels; ``"probability"``: of true or class 1, or of each class if there are more
+            than two or they have labels; ``"quantiles"``: for ``reg:quantileerror``, sorted, as those of ``"mean"`` may
+            cross; ``"distribution"``: for ``dist:*``, ``mean`` and ``std``; ``"interval"``: the ends of the prediction
+            interval (see `conform`); ``"leaf"``: the node index of the leaf in each tree.
         base_margin
-            Columns of base margins, one for each output, by other names than in training. A model that was trained with
-            ``base_margin`` or ``exposure`` takes the columns from the data by itself (`offset`). Where one is NULL
-            or NaN, or an exposure is not above 0, the prediction is NULL. Without them in training, as in models of
-            other libraries, the columns replace `Model.base_margin`.
+            Columns of base margins, one for each output. A model trained with an offset (`offset`) reads its columns
+            from the data; pass them here only if their names differ. NULL or NaN in one, or an exposure of 0 or less,
+            makes the prediction NULL. In a model trained without an offset, such as one of another library, the columns
+            replace `Model.base_margin`.
         n_jobs
-            The number of threads of the kernels; None or -1 for one for each core that the process may use. A server
-            with a process for each core takes 1. The predictions are the same. What polars does beside them, such as
-            to read a file, has its own threads (the environment variable ``POLARS_MAX_THREADS``).
+            The number of threads of the kernels; None or -1 for all cores available to the process. Set 1 in a server
+            with one process per core. It does not change predictions. Polars, which reads files for example, uses
+            separate threads (environment variable ``POLARS_MAX_THREADS``).
 
         Returns
         -------
         polars.Series
-            Named ``"prediction"``. Float64; Array(Float64, outputs) for several outputs (classes, quantiles);
-            Array(Int32, trees) for leaves. Classes are Int64, or Boolean or String as the target was; probabilities of
-            classes with names a Struct with a field for each, named by the label; intervals a Struct with the fields
-            ``lower`` and ``upper``.
+            Named ``"prediction"``: Float64; Array(Float64, outputs) for several outputs (classes, quantiles);
+            Array(Int32, trees) for leaves; Int64, Boolean or String like the target for classes; a Struct with a field
+            for each label for probabilities of labelled classes; a Struct of ``lower`` and ``upper`` for intervals.
 
         Raises
         ------
         DataError
-            If a feature is not in the data, or has a type that cannot be compared with that of training.
+            If a feature is missing from the data, or has a type that is not comparable with that of training.
 
         Examples
         --------
@@ -582,9 +579,9 @@ class Model:
 
     @checked()
     def expr(self, output: OutputName = "mean", *, base_margin: str | Sequence[str] | None = None) -> pl.Expr:
-        """Return the model as a polars expression over the feature columns, named ``"prediction"``.
+        """Return the model as a polars expression over the features, named ``"prediction"``.
 
-        The columns must have the types of training; ``base_margin`` is as in `predict`.
+        Columns must have the types of training; ``base_margin`` is as for `predict`.
 
         Examples
         --------
@@ -609,7 +606,7 @@ class Model:
         tables: Tables | None = None,
         paramstyle: Literal["format", "pyformat", "sqlalchemy"] | None = None,
     ) -> DatabaseModel:
-        """Return the model for one database: it writes queries, views, tables, updates, files, explanations and drift.
+        """Return the model for a database: it writes queries, views, tables, updates, files and monitoring SQL.
 
         Parameters
         ----------
@@ -618,29 +615,29 @@ class Model:
             ``snowflake``, ``bigquery``, ``redshift``, ``trino``, ``presto``, ``athena``, ``mysql``, ``mariadb``,
             ``tsql``, ``fabric`` or ``oracle`` (``docs/dialects.md``).
         columns
-            The names of columns that differ from those of training, by feature; of the offset too. Or a function that
-            returns the name of each column, such as ``str.upper``.
+            Column names that differ from training, by feature or offset column; or a function from the name in training
+            to the name in the database, such as ``str.upper``.
         base_margin
-            Columns of base margins by other names than in training, as in `predict`; ``columns`` renames them too.
+            Columns of base margins, as for `predict`; ``columns`` renames them too.
         limits
-            Limits that replace the dialect's, such as ``{"text": 2_000_000}`` where an administrator has raised one;
-            None for no limit. They are ``text`` and ``view`` (bytes of a query, and of a statement that makes a view),
-            ``depth``, ``case_depth``, ``stack``, ``stages``, ``views``, ``columns``, ``elements`` and ``terms``, as in
-            the table of ``docs/dialects.md``.
+            Limits that override the dialect's, such as ``{"text": 2_000_000}`` if an administrator raised one; None is
+            no limit. Keys: ``text`` (bytes of a query), ``view`` (bytes of a CREATE VIEW), ``depth``, ``case_depth``,
+            ``stack``, ``stages``, ``views``, ``columns``, ``elements`` and ``terms`` (see the table in
+            ``docs/dialects.md``).
         tables
-            For a model that was trained on a star (`frameboost.join`), the table of each dimension whose name differs,
-            by dimension. Queries have the joins in them, and score the facts; with ``"joined"`` they score a table that
-            has all columns.
+            For a model trained on a star (`frameboost.join`): the tables of dimensions that have other names here, by
+            dimension. Queries contain the joins and score the facts; with ``"joined"`` they score a table that has all
+            columns.
         paramstyle
-            The parameter style of a driver that runs the SQL with parameters: it would take a ``%`` (psycopg, pymysql:
-            ``"format"``, ``"pyformat"``) or a ``:x`` (``sqlalchemy.text``: ``"sqlalchemy"``) in a category or a name
-            for a parameter, so these are escaped. Files (`to_sql`, `to_dbt`) are not changed.
+            The parameter style of a driver that runs the SQL with parameters, to escape ``%`` (psycopg, pymysql:
+            ``"format"``, ``"pyformat"``) or ``:x`` (``sqlalchemy.text``: ``"sqlalchemy"``) in names and categories.
+            Files (`to_sql`, `to_dbt`) are not escaped.
 
         Raises
         ------
         ParameterError
-            If two features' names differ only in case and the database ignores case; if the database lacks a feature's
-            type or does not allow its name.
+            If the names of two features differ only in case and the database ignores case; if the database lacks the
+            type of a feature or does not allow its name.
 
         Examples
         --------
@@ -664,11 +661,11 @@ class Model:
         base_margin: str | Sequence[str] | None = None,
         limits: Mapping[str, int | None] | None = None,
     ) -> str:
-        """Return the model as one scalar SQL expression over the feature columns.
+        """Return the model as one scalar SQL expression over the features.
 
-        The columns must have the types of training, or the dialect's types for them. Strings are compared exactly; in
-        DuckDB score a column with a collation, such as NOCASE, as ``carrier COLLATE C``. Several outputs (classes,
-        quantiles) are returned as a list in dialects that have lists.
+        Columns must have the types of training, or the dialect's equivalents. Strings are compared exactly; in DuckDB
+        write a column with a collation, such as NOCASE, as ``carrier COLLATE C``. Several outputs (classes, quantiles)
+        are a list, in dialects that have lists.
 
         Parameters
         ----------
@@ -681,7 +678,7 @@ class Model:
         Raises
         ------
         ParameterError
-            As `database`; if the output takes several expressions, or the model is too large for one: use `query`.
+            As `database`; if the output needs several expressions, or the model is too large for one (use `query`).
 
         Examples
         --------
@@ -720,39 +717,37 @@ class Model:
         dialect, columns, base_margin, limits, tables
             As in `database`.
         keep
-            Columns to return besides the prediction; by default all.
+            Columns to return beside the prediction; by default all.
         where
-            A condition on the rows, in the dialect's SQL; it is inserted unchanged. Or a dict of values by feature,
-            ``{"region": "EU", "age": (18, None)}``: a value, a pair of the lowest and the highest one with None for no
-            bound, a list of values, or None for missing ones. Then the query has no branch that no such row reaches.
+            A predicate in the dialect's SQL, inserted unchanged. Or a dict by feature, ``{"region": "EU", "age": (18,
+            None)}``: a value, a pair of inclusive bounds with None for no bound, a list of values, or None for missing.
+            The query then omits all branches that such rows can't reach.
         output
-            As in `sql`, or ``"leaf"``, the node number of the leaf in each tree. Several values are columns named
-            ``prediction_0``, ``prediction_1`` and so on; those of intervals ``prediction_lower`` and
-            ``prediction_upper``.
+            As in `sql`, or ``"leaf"``, the node index of the leaf in each tree. Several values become the columns
+            ``prediction_0``, ``prediction_1`` and so on, intervals ``prediction_lower`` and ``prediction_upper``.
         name
-            The name of the column of predictions.
+            The name of the prediction column.
         form
-            ``"case"``: one expression for each value. ``"staged"``: common table expressions, which sum trees in
-            columns and name values that are used several times. ``"table"``: one short query, whatever the size of the
-            model, over the table ``trees``. ``"auto"``: the first of these that the database's limits allow, in DuckDB
-            the fastest of ``"case"``, ``"staged"`` and two more forms. ``"lists"``: the nodes as lists, which are
-            planned in a thirtieth of the time. ``"sorted"``: ``"case"`` over rows sorted by steps of the four features
-            used most, which takes half the time for a million rows; the result has the original order of the rows.
-            ``"by_key"``, of a star: trees that read one dimension only are scored once a row of it and joined as
-            their sum, other trees as ``"auto"`` does; it needs ``keep``.
+            The form of the query. ``"case"``: one expression per value. ``"staged"``: common table expressions that sum
+            trees and reuse values. ``"table"``: a short query of constant size over the table ``trees``. ``"auto"``:
+            the first of these within the database's limits, in DuckDB the fastest of ``"case"``, ``"staged"`` and the
+            next two, which only DuckDB has. ``"lists"``: nodes as lists, planned 30 times as fast. ``"sorted"``:
+            ``"case"`` over rows sorted by the four most used features, twice as fast for a million rows; the result
+            keeps the order of the rows. ``"by_key"``, for a star: trees that read a single dimension are scored once
+            per row of it and joined as their sum, the others as in ``"auto"``; requires ``keep``.
         trees
-            The table that the statements of `DatabaseModel.table_statements` fill.
+            The table filled by `DatabaseModel.table_statements`, for ``form="table"``.
         rows
-            About how many rows there are to score, by which ``form="auto"`` chooses in DuckDB; or the connection that
-            has the table, whose planner has an estimate. By default some hundred thousand, and never ``"sorted"``.
+            The approximate number of rows to score, from which ``form="auto"`` chooses in DuckDB; or a connection, to
+            take the planner's estimate. The default assumes a few hundred thousand and excludes ``"sorted"``.
         stamp
-            Whether columns say which model a score is of, and when it was computed: ``model_hash`` (`sha256`),
-            ``model_version`` (that of `with_metadata`, or NULL) and ``scored_at``, in a view the time of the query.
+            Whether to add columns that identify the model and the time of scoring: ``model_hash`` (`sha256`),
+            ``model_version`` (set by `with_metadata`, or NULL) and ``scored_at`` (in a view the time of the query).
 
         Raises
         ------
         ParameterError
-            As `database`; if there is no such form, or none fits, with the sizes.
+            As `database`; if the form is unknown, or no form is within the limits, with the sizes.
 
         Examples
         --------
@@ -778,37 +773,37 @@ class Model:
         temporary: bool = True,
         replace: bool = False,
     ) -> None:
-        """Register the model as a function of a DuckDB connection, with the features as its parameters, in their order.
+        """Register the model as a function of a DuckDB connection; its parameters are the features, in order.
 
-        After the features come the columns of the offset (see `offset`), if there are any.
+        Columns of an offset (see `offset`) follow the features.
 
-        A function that ``register`` has made before is replaced. Any other function of the name, including DuckDB's
-        built-in ones, is an error.
+        Functions created by ``register`` are replaced. Any other function of that name, including DuckDB's built-in
+        ones, is an error.
 
         Parameters
         ----------
         con
             A DuckDB connection.
         name
-            The function's name; the name of a stored macro may be qualified, as ``"sales.score"``.
+            The name of the function; a stored macro may have a qualified name, such as ``"sales.score"``.
         output
             As in `sql`.
         form
-            ``"macro"``, the default: the model's SQL, which every client can call. ``"udf"``: the compiled kernels of
-            `predict`, which DuckDB calls with Arrow batches. A udf needs no query planning, lives as long as the
-            connection, and needs pyarrow.
+            ``"macro"``: the model's SQL, callable by every client. ``"udf"``: the compiled kernels of `predict`, called
+            by DuckDB with Arrow batches; it avoids query planning, lives as long as the connection, and requires
+            pyarrow.
         temporary
-            Whether a macro is dropped with the connection; otherwise it is stored in the database.
+            Whether a macro is temporary; otherwise it is stored in the database.
         replace
-            Whether to replace a function that ``register`` has not made: a macro in the same schema, or a temporary
-            macro or a udf of the connection. All other functions stay; the new one may hide them from the unqualified
-            name. A udf never replaces a stored macro or a built-in function.
+            Whether to replace a function not created by ``register``: a macro in the same schema, or a temporary macro
+            or udf of the connection. Other functions stay, but the new one may shadow them under the unqualified name.
+            A udf never replaces a stored macro or a built-in function.
 
         Raises
         ------
         ParameterError
-            As `sql`; if a function of the name may not be replaced, or the name is not allowed; if the connection has a
-            result that is not read to its end; if pyarrow is missing.
+            As `sql`; if a function of that name may not be replaced, or the name is not allowed; if the connection has
+            a pending result; if pyarrow is not installed.
 
         Examples
         --------
@@ -862,44 +857,42 @@ class Model:
     ) -> Any:
         """Return the contribution of each feature to the margin of each row.
 
-        By default these are Shapley values (path-dependent TreeSHAP; Lundberg, Erion & Lee 2018), the numbers of
-        XGBoost's ``pred_contribs``: unknown features are averaged out by cover (``docs/explain.md``).
+        By default Shapley values by path-dependent TreeSHAP (Lundberg, Erion & Lee 2018), equal to XGBoost's
+        ``pred_contribs``: features outside a coalition are averaged out by cover (``docs/explain.md``).
 
         Parameters
         ----------
         data
             As for `predict`.
         approx
-            Saabas' contributions instead, as XGBoost's ``approx_contribs``: each split on a row's path contributes the
-            change of the mean to its feature. Cheaper, and shorter as SQL (`DatabaseModel.explain_query` writes
+            Saabas' contributions instead, as XGBoost's ``approx_contribs``: each split on the path of a row credits its
+            feature with the change of the mean. Cheaper, and shorter as SQL (`DatabaseModel.explain_query` writes
             both), but biased towards splits far from the root.
         interactions
-            Shapley interaction values instead, one for each pair of features, as XGBoost's ``pred_interactions``. The
-            joint effect of two features is shared equally between (feature, other) and (other, feature). A feature with
-            itself has its main effect: its Shapley value without the interactions.
+            Shapley interaction values instead, one for each pair of features, as XGBoost's ``pred_interactions``. An
+            interaction is split equally between (feature, other) and (other, feature). The pair of a feature with
+            itself holds its main effect, the Shapley value minus the interactions.
         output
-            The number of the output to explain, from 0, if the model has several (classes, quantiles), of a class also
-            its label; by default all.
+            The output to explain, by index from 0 or class label, if the model has several (classes, quantiles); by
+            default all.
         form
-            ``"shap"`` for the ``Explanation`` that the plots of the package SHAP take (``pip install
-            'frameboost[shap]'``), with the features' values as its data.
+            ``"shap"`` for an ``Explanation`` of the package SHAP, for its plots (``pip install 'frameboost[shap]'``);
+            its data are the feature values.
         top, sign, texts
-            The largest contributions of each row only, as reasons: what `DatabaseModel.explain_query` returns.
+            Reason codes instead, the largest contributions of each row: see `DatabaseModel.explain_query`.
 
         Returns
         -------
         polars.DataFrame, or shap.Explanation
-            Float64: a column for each feature, in the model's order, and ``"bias"``, the mean margin weighted by
-            cover, plus the offset of the row if there is one. A row sums to its margin (up to rounding); a feature
-            without splits has 0.
+            A Float64 column for each feature, in the model's order, and ``"bias"``, the mean margin weighted by cover
+            plus any offset of the row. Each row sums to its margin (up to rounding); features without splits have 0.
 
-            Of all outputs of several: ``row`` (UInt32, from 0), ``output`` (its number, or the label of a class),
-            ``feature`` (String) and ``value`` (Float64); for each row and output the features in order, then
-            ``"bias"``.
+            For several outputs: ``row`` (UInt32, from 0), ``output`` (an index, or a class label), ``feature`` (String)
+            and ``value`` (Float64); for each row and output the features in order, then ``"bias"``.
 
-            With ``interactions``: ``row`` (UInt32, from 0), ``feature`` and ``other`` (String), ``value`` (Float64);
-            ``output`` after the row if there are several; for each row all pairs in the model's order, then ``"bias"``
-            with itself. The values of a row sum to its margin, those of a row and a feature to its Shapley value.
+            With ``interactions``: ``row`` (UInt32, from 0), ``output`` if there are several, ``feature`` and ``other``
+            (String), ``value`` (Float64); for each row all pairs in the model's order, then ``"bias"`` with itself. The
+            values of a row sum to its margin, those of a row and feature to its Shapley value.
 
             With ``top``: ``reason_1`` (String), ``contribution_1`` (Float64), ... up to ``top``.
 
@@ -908,8 +901,8 @@ class Model:
         DataError
             As `predict`.
         ParameterError
-            If a feature is itself named ``"bias"``; if both ``approx`` and ``interactions`` are passed, or both
-            ``interactions`` and ``form="shap"``, or ``top`` with one of the two; if SHAP is not installed.
+            If a feature is named ``"bias"``; if ``interactions`` is combined with ``approx``, ``form="shap"`` or
+            ``top``, or ``form="shap"`` with ``top``; if SHAP is not installed.
 
         Examples
         --------
@@ -952,36 +945,35 @@ class Model:
         grid: Iterable[Any] | Mapping[str, Iterable[Any]] | None = None,
         output: Literal["mean", "margin"] = "mean",
     ) -> pl.DataFrame:
-        """Return the mean prediction over the rows as a function of one feature or two (Friedman 2001, section 8.2).
+        """Return the partial dependence on one or two features (Friedman 2001, section 8.2).
 
-        For each value of the grid, the feature is set to it in every row, and the predictions are averaged. Of two
-        features the grid has each pair of their values.
+        For each value of the grid, the feature is set to it in every row, and the predictions are averaged. For two
+        features the grid is the product of their values.
 
         Parameters
         ----------
         data
             As for `predict`, with at least one row.
         feature
-            One of the model's features, or a list of two.
+            A feature of the model, or a list of two.
         grid
-            Values of the feature, of two a dict by feature; None is a missing one. By default all categories of
-            a string, and otherwise the column's distinct values, or 20 values at evenly spaced ranks if there are more.
+            Values of the feature, for two a dict by feature; None is missing. By default all categories of a string,
+            and otherwise the column's distinct values, or 20 values at evenly spaced ranks if there are more.
         output
             As for `predict`: ``"mean"`` or ``"margin"``.
 
         Returns
         -------
         polars.DataFrame
-            A row for each value of the grid: the feature or the two, in the column's type, and ``"prediction"``,
-            Float64 or, for several outputs, Array(Float64, outputs).
+            One row per value of the grid: the feature or features, in the column's type, and ``"prediction"``, Float64
+            or, for several outputs, Array(Float64, outputs).
 
         Raises
         ------
         DataError
-            As `predict`; if the data has no rows, or there is no ``grid`` and the feature has no value.
+            As `predict`; if the data has no rows, or without ``grid`` no non-missing value of the feature.
         ParameterError
-            If the model has no such feature, the feature is named ``"prediction"``, or the column cannot hold a value
-            of the grid.
+            If the feature is unknown or named ``"prediction"``, or the column can't hold a value of the grid.
 
         Examples
         --------
@@ -1012,7 +1004,7 @@ class Model:
         base_margin: str | Sequence[str] | None = None,
         eval_metric: str | Metric | Callable[..., Any] | Iterable[str | Metric | Callable[..., Any]] | None = None,
     ) -> Evaluation:
-        """Return how good the model is on labelled rows: metrics, confusion and curves.
+        """Evaluate the model on labelled rows: metrics, confusion matrix, curves.
 
         The rows of a DuckDB relation stay in the database.
 
@@ -1023,9 +1015,10 @@ class Model:
         target, weight, group, label_upper_bound, base_margin
             As for `frameboost.fit`.
         by
-            Columns to group by: everything is computed for each of their values, NULL included.
+            Columns to group by, NULL as a group: everything is computed per group.
         eval_metric
-            The metrics; by default all that fit the objective (``docs/metrics.md``), for one number a row R² too.
+            The metrics; by default all that fit the objective (``docs/metrics.md``), and R² for predictions of one
+            number.
 
         Returns
         -------
@@ -1035,9 +1028,9 @@ class Model:
         Raises
         ------
         DataError
-            If a column is not there, or the labels are not the objective's.
+            If a column is missing, or labels are invalid for the objective.
         ParameterError
-            If a metric does not fit the objective, or a column that the objective needs is not named.
+            If a metric does not fit the objective, or a column that the objective needs is not passed.
 
         Examples
         --------
@@ -1072,14 +1065,14 @@ class Model:
         by: str | None = None,
         costs: Mapping[str, float] | None = None,
     ) -> None:
-        """Write a report of the model and of how it does on these rows: one HTML file, which needs no network.
+        """Write a report of the model and its quality on these rows as one self-contained HTML file.
 
-        It shows quality, of groups and of the worst segments too, thresholds and their costs, calibration, importance
-        and partial dependence, a check of the data, drift, learning curves, the SQL with its size in each dialect,
-        parameters and the hash of the model. It needs ``pip install 'frameboost[report]'``.
+        Contents: quality, also by group and for the worst segments, thresholds with costs, calibration, importance,
+        partial dependence, data checks, drift, learning curves, the SQL with its size in each dialect, parameters and
+        the model's hash. Requires ``pip install 'frameboost[report]'``.
 
-        Metrics are computed of all rows, in the engine the data are in; of more than 250,000 rows charts are those of a
-        sample. An existing file is replaced when all is written.
+        Metrics are computed from all rows, where the data is; charts from a sample if there are more than 250,000 rows.
+        An existing file is replaced atomically.
 
         Parameters
         ----------
@@ -1088,24 +1081,24 @@ class Model:
         path
             The file.
         target, weight, group, label_upper_bound, base_margin
-            As for `evaluate`. Without ``target`` the report has no measures of the model's quality.
+            As for `evaluate`. Without ``target`` the report has no measures of quality.
         groups
-            A column of rows that belong together, such as those of a customer: the intervals of metrics are then by
-            the bootstrap over its values, otherwise over rows (in ranking over queries).
+            A column of group labels, such as a customer id: the bootstrap for the intervals of metrics then draws
+            groups instead of rows (in ranking always queries).
         training
-            The rows of training, as ``data``, with which the features here are compared.
+            The training rows, of the same kinds as ``data``, to compare features with.
         dialect
             The dialect of the SQL, as in `sql`.
         title
             The title of the page.
         time
-            A column of dates or times, or one of few values such as a year: the report then has the metric by period,
-            and with ``training`` the drift by period.
+            A column of dates or times, or of few values such as a year: adds the metric by period, and with
+            ``training`` the drift by period.
         by
-            A column: the report then has the metrics of the rows of each of its 30 most frequent values.
+            A column to group by: adds metrics for each of its 30 most frequent values.
         costs
-            Of two classes: what wrong decisions cost, such as ``{"false_positive": 1, "false_negative": 5}``; by
-            default 1 each.
+            The costs of errors for two classes, such as ``{"false_positive": 1, "false_negative": 5}``; by default 1
+            each.
 
         Raises
         ------
@@ -1145,26 +1138,26 @@ class Model:
         tags: Mapping[str, str] | None = None,
         data: Any = None,
     ) -> Model:
-        """Return the model with a name, a version, tags and a hash of its data; what is not passed stays as it is.
+        """Return the model with a name, a version, tags or a hash of its data; what is not passed is kept.
 
-        The model equals this one and has the same `sha256`. Other models made of it, such as slices, calibrated and
-        conformed ones, keep all but the version. Name and version are in what ``repr`` returns, in SQL files and
-        reports, and on request beside each score.
+        The model equals this one and has the same `sha256`. Models derived from it, such as slices, calibrated and
+        conformed ones, keep all but the version. Name and version appear in ``repr``, SQL files and reports, and with
+        ``stamp=True`` beside each score.
 
         Parameters
         ----------
         name, version
-            Lines of text.
+            One line of text each.
         tags
-            Texts by name, which replace all tags.
+            Texts by name; they replace all tags.
         data
-            The rows of training, as for `predict`; the metadata then has the SHA-256 of the names, types and values of
-            their columns, in order. Those of nested types are left out. 200,000 rows of 20 columns take some 60 ms.
+            The training rows, as for `predict`, to store the SHA-256 of the names, types and values of their columns,
+            in order; nested columns are skipped. 200,000 rows of 20 columns take about 60 ms.
 
         Raises
         ------
         ParameterError
-            If one of them is not such a text.
+            If a text is empty, too long, or has several lines.
 
         Examples
         --------
@@ -1189,14 +1182,14 @@ class Model:
     def with_baseline(self, data: Any, bins: int = 10) -> Model:
         """Return the model with the shares of rows in bins of each feature and of the predictions.
 
-        They become part of the model file, and are what `DatabaseModel.drift_query` compares a table with. The model
-        equals this one and has the same `sha256`. Other models made of it have no baseline, but for `conform`.
+        The baseline is stored in the model file; `DatabaseModel.drift_query` compares tables with it. The model equals
+        this one and has the same `sha256`. Models derived from it lose the baseline, except by `conform`.
 
         Parameters
         ----------
         data
-            As for `predict`, with the types of training and at least one row: the rows of training, or some ten
-            thousand of them, of which an index of drift is uncertain by 0.001.
+            As for `predict`, with the types of training and at least one row: the training rows, or a sample of about
+            ten thousand, from which the population stability index is accurate to 0.001.
         bins
             As for `DatabaseModel.baseline`.
 
@@ -1230,10 +1223,10 @@ class Model:
     def calibrate(
         self, data: Any, target: str, *, method: Literal["platt", "isotonic"] = "platt", weight: str | None = None
     ) -> Model:
-        """Return the model with probabilities calibrated on these rows, which should not be those of training.
+        """Return the model with probabilities calibrated on rows that it was not trained on.
 
-        The calibration becomes part of the model file, the SQL and the polars expression. A ``threshold`` stays the
-        number that it is, with a warning: choose it after the calibration.
+        The model file, the SQL and the polars expression include the calibration. A ``threshold`` is not adjusted, with
+        a warning: choose it after calibrating.
 
         Parameters
         ----------
@@ -1242,16 +1235,16 @@ class Model:
         target, weight
             The columns of the labels, those of training, and of weights.
         method
-            ``"platt"``: a logistic function of the margin; ``"isotonic"``: isotonic regression. Where margins rank the
-            rows the wrong way round, ``"platt"`` warns; of a model with monotone constraints, which would be turned
-            round, the probability is then the same for all.
+            ``"platt"``: a logistic function of the margin; ``"isotonic"``: isotonic regression. If margins rank the
+            rows in reverse, ``"platt"`` warns; for a model with monotone constraints, which that would violate, the
+            probability is then constant.
 
         Raises
         ------
         ParameterError
-            If the model is not for two classes, or has more than one margin.
+            If the model is not a classifier of two classes with one margin.
         DataError
-            If the labels are not those of the model, or only one of them occurs.
+            If the labels are not those of the model, or only one label occurs.
 
         Examples
         --------
@@ -1270,25 +1263,25 @@ class Model:
         self, threshold: float | str | Mapping[str, float], data: Any = None, target: str | None = None, *,
         weight: str | None = None,
     ) -> Model:  # fmt: skip
-        """Return the model with another threshold of its output ``class``, in SQL and in ``evaluate`` too.
+        """Return the model with a classification threshold for the output ``class``, in Python, SQL and ``evaluate``.
 
         Parameters
         ----------
         threshold
-            The probability above which a row is of the second of two classes. Or how to choose it: ``"f1"`` for the
-            best F1, ``{"false_positive": 1, "false_negative": 5}`` for the least cost, ``{"share": 0.1}`` for that
-            share of the rows (the nearest there is). It is a number of few digits between two probabilities.
+            The probability above which the second of two classes is predicted. Or how to choose it: ``"f1"`` maximises
+            F1, ``{"false_positive": 1, "false_negative": 5}`` minimises the cost, ``{"share": 0.1}`` predicts the class
+            for that share of the rows, as nearly as possible. The result is a short decimal between two probabilities.
         data
-            As for `predict`: the rows to choose it on, which should not be those of training.
+            As for `predict`: the rows to choose it on, which should not be training rows.
         target, weight
             The columns of the labels, those of training, and of weights.
 
         Raises
         ------
         ParameterError
-            If the model has no probability of the second of two classes, or there is nothing to choose on.
+            If the model has no probability of a second of two classes, or ``data`` is missing.
         DataError
-            If a column is not there, or no row is of the second class.
+            If a column is missing, or no row has the second class.
 
         Examples
         --------
@@ -1313,17 +1306,16 @@ class Model:
         self, data: Any, target: str, *, coverage: float = 0.9, groups: str | None = None,
         base_margin: str | Sequence[str] | None = None,
     ) -> Model:  # fmt: skip
-        """Return the model with prediction intervals, learnt from rows that it was not trained on.
+        """Return the model with prediction intervals, fitted to rows that it was not trained on.
 
-        ``predict(data, output="interval")`` then has their ends, as have the SQL and the polars expression. If these
-        rows and the new ones are exchangeable, the interval holds the label of a new row with a probability of at least
-        ``coverage``, however good the model is; ``docs/intervals.md`` has what is not guaranteed. Intervals are the
-        prediction ± a distance (split conformal); for ``count:poisson``, ``reg:gamma``, ``reg:tweedie`` and
-        ``dist:*`` ± a multiple of what the loss takes for the standard deviation there, and not outside of what labels
-        can be; for ``reg:quantileerror`` with
-        several quantiles the two nearest to the ends, moved by a distance (conformalised quantiles).
+        ``predict(data, output="interval")``, the SQL and the polars expression return its ends. If these rows and new
+        rows are exchangeable, the interval contains the label of a new row with a probability of at least ``coverage``,
+        however good the model is; ``docs/intervals.md`` states what is not guaranteed. Intervals are the prediction ± a
+        distance (split conformal); for ``count:poisson``, ``reg:gamma``, ``reg:tweedie`` and ``dist:*`` ± a multiple of
+        the standard deviation that the loss implies, clipped to the range of labels; for ``reg:quantileerror`` with
+        several quantiles the two outer quantiles, moved by a distance (conformalised quantile regression).
 
-        Other models made of this one, such as slices, have no interval.
+        Models derived from it, such as slices, lose the interval.
 
         Parameters
         ----------
@@ -1332,20 +1324,20 @@ class Model:
         target
             The column of the labels.
         coverage
-            The share of labels that intervals are to hold, between 0 and 1.
+            The probability that an interval contains the label, between 0 and 1.
         groups
-            A column of strings, integers or Booleans: a distance for each of its values (Mondrian), so that the
-            coverage holds within each. Missing values, and those of fewer rows than the coverage takes, have the
-            distance of all rows. The interval then reads the column, which need not be a feature.
+            A column of strings, integers or Booleans: each group has its distance (Mondrian conformal), so that the
+            coverage holds within it. Missing values, and groups too small for the coverage, use the distance of all
+            rows. Intervals then read the column, which need not be a feature.
         base_margin
             As for `predict`.
 
         Raises
         ------
         ParameterError
-            If the model is not a regression of one target: has classes, ranks, or is of survival times.
+            If the model is not a regression of one target, but for classification, ranking or survival.
         DataError
-            If a column is not there, or the rows are too few for the coverage: 9 for 0.9, 99 for 0.99.
+            If a column is missing, or there are too few rows for the coverage: it takes 9 for 0.9, 99 for 0.99.
 
         Examples
         --------
@@ -1377,26 +1369,26 @@ class Model:
         group: str | None = None,
         decay_rate: float = 0.0,
     ) -> Model:
-        """Return the model with leaf values fitted to other rows; the splits stay.
+        """Return the model with leaf values refitted to other rows; the splits are kept.
 
-        Works round by round as training does, with the parameters of training: constraints hold, and on the same rows
-        nothing changes (unless trees were grown on samples). The rows are read into memory. A leaf that no row reaches
-        keeps its value, as far as monotone constraints let it.
+        Works round by round like training, with the same parameters: constraints hold, and refitting to the training
+        rows changes nothing (unless trees were grown on samples). The rows are read into memory. A leaf that no row
+        reaches keeps its value, within monotone constraints.
 
         Parameters
         ----------
         data, target, weight, label_upper_bound, group
             As for `frameboost.fit`; the features must have the types of training.
         decay_rate
-            Weight of the old leaf value, from 0 to 1, as in LightGBM's ``refit``.
+            The weight of the old leaf value, from 0 to 1, as in LightGBM's ``refit``.
 
         Raises
         ------
         ParameterError
-            If the model is calibrated, was trained with ``booster="dart"`` or ``linear_tree``, is a mean of several, or
-            ``decay_rate`` is out of range.
+            If the model is calibrated, is a mean of models, or was trained with ``booster="dart"`` or ``linear_tree``;
+            if ``decay_rate`` is out of range.
         DataError
-            If the data can't be trained on, or has a label that the model does not know.
+            If the data can't be trained on, or has an unknown label.
 
         Examples
         --------
@@ -1434,7 +1426,7 @@ class Model:
 
     @cached_property
     def _digest(self) -> str:
-        """The hash, which is cached, as the text of a large model is megabytes."""
+        """The hash, cached because the text of a large model is megabytes."""
         return model_hash(self._ensemble)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -1446,8 +1438,8 @@ class Model:
     def to_json(self) -> str:
         """Return the text of the model file (``docs/model-file.md``); equal models have equal texts.
 
-        It has all that scoring needs. `save` adds how it was trained: `history`, `best_iteration`, `leaderboard`,
-        `metadata` and `baseline`.
+        It contains all that scoring needs. `save` adds `history`, `best_iteration`, `leaderboard`, `metadata` and
+        `baseline`.
 
         Examples
         --------
@@ -1462,10 +1454,10 @@ class Model:
 
     @checked()
     def save(self, path: str | Path) -> None:
-        """Write the model to a file; an existing one is replaced when all is written.
+        """Write the model to a file; an existing file is replaced atomically.
 
-        A name that ends in ``.ubj`` gets the binary form, which is written and read several times as fast; any other
-        one JSON, which people and ``diff`` can read. Both hold the same model (``docs/model-file.md``).
+        Names that end in ``.ubj`` select UBJSON, which is several times as fast to write and load; all others select
+        JSON, which people and ``diff`` can read. Both store the same model (``docs/model-file.md``).
 
         Examples
         --------
@@ -1483,15 +1475,15 @@ class Model:
 
     @checked()
     def to_xgboost(self, path: str | Path) -> None:
-        """Write the model as a file of XGBoost 3's: UBJSON if its name ends in ``.ubj``, otherwise JSON.
+        """Write the model as a file of XGBoost 3: UBJSON if the name ends in ``.ubj``, otherwise JSON.
 
-        XGBoost compares and adds float32 numbers; ``docs/interop.md`` describes the differences. An interval is left
-        out.
+        XGBoost compares and adds float32 numbers; ``docs/interop.md`` describes the differences. Prediction intervals
+        are dropped.
 
         Raises
         ------
         ParameterError
-            If XGBoost lacks something that the model has: an `Objective`, a calibration, an offset, thresholds that
+            If the model has something that XGBoost lacks: an `Objective`, a calibration, an offset, or thresholds that
             are equal as float32.
 
         Examples
@@ -1513,7 +1505,7 @@ class Model:
 
 
 def out_of_fold_frame(predictions: pl.DataFrame | str) -> pl.DataFrame:
-    """Return what `Model.out_of_fold` does, of predictions or the reason why there are none.
+    """Return the frame of `Model.out_of_fold` from predictions, or raise the reason why there are none.
 
     Raises
     ------
@@ -1527,5 +1519,5 @@ def out_of_fold_frame(predictions: pl.DataFrame | str) -> pl.DataFrame:
 
 
 def predictor_of(model: Model) -> Predictor:
-    """Return what scores rows with a model in Python; its trees are compiled once, however many charts it is for."""
+    """Return the scorer of a model in Python; its trees are compiled once for all charts."""
     return model._predictor

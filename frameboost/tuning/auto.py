@@ -1,4 +1,4 @@
-"""`auto`: from data to a good model, by a search over settings and a mean over folds."""
+"""Train a good model by a search over settings and a mean over folds."""
 
 from __future__ import annotations
 
@@ -90,51 +90,49 @@ def auto(
 ) -> Model:
     """Train a good model without choosing settings: search, stop early, and average over folds.
 
-    The rows are assigned to five folds. A model is trained for each fold, on the others and with early stopping on this
-    one; three have symmetric trees, two leafwise ones. Where there is little noise, leaves with slopes, trees for all
-    classes or trees without samples may win a race on the first fold, and are taken instead. The result is their mean
-    as one ordinary model: every row has been trained on, and it scores, explains and compiles to SQL as any other. At
-    higher ``quality`` several settings are trained on every fold, and the margins on held-out rows decide on their
-    weights. The same data and arguments give the same model in every engine, on any number of threads, unless a time
-    limit ends the search.
+    Rows are assigned to five folds. For each fold a model is trained on the others, with early stopping on the held-out
+    one; three models have symmetric trees, two leafwise trees. On data with little noise, linear leaves, vector leaves
+    or trees without sampling may win a race on the first fold, and then replace them. The result is the mean as one
+    ordinary model, which has seen every row, and scores, explains and compiles to SQL like any other. Higher
+    ``quality`` trains several settings on every fold and weights them by their margins on held-out rows. The same data
+    and arguments give the same model in every engine, on any number of threads, unless a time limit ends the search.
 
     Parameters
     ----------
     data, target
-        As for `fit`, but not data on a cluster.
+        As for `fit`, except data on a cluster.
     quality : int, default 3
-        How much to spend, from 1 to 5: 1 is one fit, 2 a mean of three, 3 of five, 4 three settings on each of five
-        folds, 5 four on ten folds and with a smaller learning rate. The model of quality 1 has the fewest trees.
+        The effort, from 1 to 5: one fit (1; the smallest model), the mean of three (2) or five fits (3), three settings
+        on each of five folds (4), four on ten folds with a smaller learning rate (5).
     time_limit : float, optional
-        Seconds after which no more round is trained; what has been trained by then makes the model.
+        Seconds after which training stops; the rounds so far make the model.
     time : str, optional
-        A column of dates, times or numbers, where the model is to predict later rows: the last fifth of the rows by
-        it is held out, and at the end the chosen settings are trained on all rows.
+        A column of dates, times or numbers, for models that predict later rows: the last fifth of the rows is held out,
+        and finally the best settings are trained on all rows.
     groups : str, optional
-        A column whose rows of one value (of one customer, say) stay together in a fold. It is not a feature.
+        A column of group labels, such as a customer id: the rows of a group stay in one fold. It is not a feature.
     coverage : float, default 0.9
-        The share of labels that intervals are to hold, ``predict(df, output="interval")``, of a regression of one
-        target. They are learnt from the margins on held-out rows (cross-conformal; ``docs/intervals.md``). A coverage
-        of 0.9 needs at least 9 rows.
+        The coverage of prediction intervals, ``predict(df, output="interval")``, for regressions of one target. They
+        are fitted to the margins on held-out rows (cross-conformal; ``docs/intervals.md``). A coverage of 0.9 needs at
+        least 9 rows.
     seed : int, default 0
-        The seed of the folds and of all random draws in training.
+        The seed of the folds and of all sampling in training.
     fits : str or int, optional
-        A database, such as ``"snowflake"``, in which the model is to be one query, or the bytes that the query may
-        have. The mean is of as many of the trained models as fit, those with the largest weights, or of the first
-        rounds of one. The model says how many, and what that costs on held-out rows. Without ``fits`` a large model
-        is a chain of queries in dbt (`DatabaseModel.to_dbt`), or a table of trees.
+        A limit on the size of the model as one query: a database, such as ``"snowflake"``, or a number of bytes. The
+        mean keeps as many models as fit, those with the largest weights, or else the first rounds of one; its text
+        reports how many, and the loss on held-out rows. Without ``fits`` a large model is scored by a chain of queries
+        in dbt (`DatabaseModel.to_dbt`), or by a table of trees.
     checkpoint : str or path, optional
-        A folder for what has been trained so far. A search that was killed goes on from there when it is called again
-        with the same data and arguments.
+        A folder that stores the progress. After an interruption the same call resumes the search.
     verbose : bool, optional
         Whether to show each trial on standard error; by default in a terminal and in a notebook.
     **options
-        All other arguments of `fit`, which apply to all trials, but not ``valid``, ``callbacks`` and ``init_model``.
+        All other arguments of `fit` except ``valid``, ``callbacks`` and ``init_model``; they apply to all trials.
 
     Returns
     -------
     Model
-        `Model.leaderboard` has the trials, `Model.baseline` the shares of some ten thousand rows.
+        The mean. `Model.leaderboard` lists the trials; `Model.baseline` has the shares of about ten thousand rows.
 
     Raises
     ------
@@ -255,7 +253,7 @@ def auto(
 
 
 def _refuse(settings: Parameters) -> None:
-    """Raise `ParameterError` if a parameter of `fit` does not go with a search."""
+    """Raise `ParameterError` if a parameter of `fit` conflicts with a search."""
     if settings.tree_method != "hist":
         raise ParameterError(
             f"auto trains with tree_method='hist', as {shown(settings.tree_method)} has not all of its shapes of trees"
@@ -267,10 +265,10 @@ def _is_of_classes(planned: FitPlan) -> bool:
 
 
 def _left_out(planned: FitPlan, options: Mapping[str, Any]) -> list[str]:
-    """Return the settings whose recipes are not tried.
+    """Return the settings that are skipped for this data.
 
-    Slopes pay in regressions, trees for all outputs where there are several and some features are numbers, and all rows
-    where all features of a classification are categories.
+    Linear leaves pay in regressions; vector leaves with several outputs and some numeric features; training without row
+    sampling in classifications with categorical features only.
     """
     has_engine = options.get("engine", "auto") in _WITH_SLOPES
     are_categories = all(feature.type.is_categorical for feature in planned.features)
@@ -327,9 +325,9 @@ class _Part(NamedTuple):
 def _parts(
     search: Trials, trials: Sequence[Trial], margins: HeldOutMargins, all_rows: Any | None
 ) -> tuple[list[_Part], dict[str, float]]:
-    """Return the models that the mean is of, and the metric of each trial by its name.
+    """Return the models of the mean, and the metric of each trial by its name.
 
-    ``all_rows`` is what to train on with the chosen settings; None if the models of the folds have seen all rows.
+    ``all_rows`` is the data for a last fit with the best settings; None if the models of the folds have seen all rows.
     """
     weights, errors = blend(margins), margins.alone
     parts = []
@@ -344,9 +342,9 @@ def _parts(
 def _within(
     budget: SqlBudget, parts: Sequence[_Part], labels: Labels, error: Callable[[Sequence[_Part]], float]
 ) -> tuple[list[_Part], str]:
-    """Return the models whose mean fits into a budget of SQL, none if not one of them does, and what that costs.
+    """Return the models whose mean fits into a budget of SQL, empty if none fits, and the text of what that costs.
 
-    ``error`` is that on held-out rows, of which each is scored by one model of each trial.
+    ``error`` is the metric on held-out rows, each scored by one model of each trial.
     """
     ordered = sorted(parts, key=lambda part: -part.weight)
 
@@ -366,10 +364,9 @@ def _within(
 def _smaller(
     budget: SqlBudget, search: Trials, trial: Trial, rates: Sequence[float], *, maximize: bool
 ) -> tuple[Trial, str]:
-    """Return a trial of one model that fits, and what that costs: its first rounds, or those of larger steps.
+    """Return one model of a trial that fits, and what that costs, as text: its first rounds or those of larger steps.
 
-    The learning rate is doubled as long as not all rounds of a model fit; the rounds that do are the better the nearer
-    they are to all.
+    The learning rate is doubled until all rounds of a model fit, as dropping rounds costs more than larger steps.
     """
     (fold, whole), sign = next(iter(trial.models.items())), -1.0 if maximize else 1.0
     tried: list[tuple[float, Trial]] = []
@@ -391,7 +388,7 @@ def _smaller(
 
 
 def _error_after(model: Model, n_rounds: int) -> float:
-    """Return the metric on held-out rows after so many rounds."""
+    """Return the metric on held-out rows after a number of rounds."""
     return float(model.history.to_series(-1)[n_rounds - 1])
 
 
@@ -419,7 +416,7 @@ def _weights(parts: Sequence[_Part], trials: Iterable[str]) -> dict[str, float]:
 
 
 def _is_of_zeros_and_ones(source: LocalSource, target: Any) -> bool:
-    """Whether a target of integers has the values 0 and 1 and no others, so that it is most likely of two classes."""
+    """Whether an integer target has exactly the values 0 and 1, so that it is most likely binary."""
     kind = source.types().get(target) if isinstance(target, str) else None
     if kind is None or not kind.is_integer:
         return False
@@ -428,9 +425,9 @@ def _is_of_zeros_and_ones(source: LocalSource, target: Any) -> bool:
 
 
 def _check_labels(source: LocalSource, targets: Sequence[str], n_rows: int) -> list[str]:
-    """Return the targets that are not the same in all rows; raise `DataError` if one is NULL in some row.
+    """Return the targets that are not constant; raise `DataError` if one has NULL.
 
-    Fits would say so of a fold.
+    Checked here because a fit would report it for a fold.
     """
     varying = []
     for target in targets:
@@ -446,9 +443,9 @@ def _check_labels(source: LocalSource, targets: Sequence[str], n_rows: int) -> l
 
 
 def _check_folds(folds: Sequence[Fold], targets: Sequence[str], labels: Labels) -> None:
-    """Raise `DataError` if a target is the same in all rows but those of one fold, which are held out.
+    """Raise `DataError` if a target is constant outside of one fold, so that a fit without it can't learn.
 
-    ``labels`` are those of the classes, for messages.
+    ``labels`` are the class labels, for messages.
     """
     if (only := _only_in(folds, targets)) is not None:
         target, label = only
@@ -459,7 +456,7 @@ def _check_folds(folds: Sequence[Fold], targets: Sequence[str], labels: Labels) 
 
 
 def _only_in(folds: Sequence[Fold], targets: Sequence[str]) -> tuple[str, Any] | None:
-    """Return a target that is the same in all rows but those of one fold, and which label; None without one."""
+    """Return a target that is constant outside of one fold, and which label occurs only there, or None."""
     for target in targets:
         for fold in folds:
             lowest, highest, _ = _range(open_source(fold.training), target)
@@ -469,7 +466,7 @@ def _only_in(folds: Sequence[Fold], targets: Sequence[str]) -> tuple[str, Any] |
 
 
 def _range(source: Any, target: str) -> tuple[Any, Any, int]:
-    """Return the smallest and the largest label, and the number of rows that have one."""
+    """Return the smallest and the largest label, and the number of rows with a label."""
     if isinstance(source, FrameSource):
         values = column(target)
         frame = source.to_frame([target])  # of tables that are joined, only those that have it
@@ -484,7 +481,7 @@ def _range(source: Any, target: str) -> tuple[Any, Any, int]:
 
 
 def _named(label: Any, labels: Labels) -> str:
-    """Return a label as messages show it; of classes it is a number."""
+    """Return a label as text for messages; classes are numbered."""
     if labels and not isinstance(label, bool):
         return shown(labels[int(label)])
     return shown(label) if isinstance(label, bool) else f"{float(label):g}"
@@ -496,17 +493,17 @@ def _named(label: Any, labels: Labels) -> str:
 def _leaderboard(
     trials: Sequence[Trial], metric: str, values: Mapping[str, float], weights: Mapping[str, float]
 ) -> pl.DataFrame:
-    """Return a row for each trial, those with the largest weight first (`Model.leaderboard`).
+    """Return one row per trial, by descending weight (`Model.leaderboard`).
 
     Parameters
     ----------
     trials
         The trials.
     metric
-        The name of the metric that decided.
+        The name of the metric that ranks trials.
     values, weights
-        The mean of the metric over the folds that were held out, and the weight in the model, by the name of the
-        recipe; trials that were given up have neither.
+        The mean of the metric over the held-out folds, and the weight in the model, by recipe; abandoned trials have
+        neither.
     """
     names = [trial.recipe.name for trial in trials]
     board = pl.DataFrame(

@@ -31,23 +31,22 @@ __all__ = ["Dask", "check_versions", "seconds"]
 
 @dataclass(frozen=True)
 class Dask:
-    """A Dask cluster as an engine: each worker trains on some of the rows, to the model of one machine.
+    """A Dask cluster as an engine: the workers train on shards of the rows, and the model is that of one machine.
 
-    Shards are actors that hold codes and margins in the workers' memory; only histograms, counts and splits travel. A
-    shard whose worker is lost is read, binned and replayed on another one, and the model is the same.
+    Shards are actors that keep codes and margins in the memory of the workers; only histograms, counts and splits cross
+    the network. If a worker is lost, another one reads, bins and replays its shard, and the model is the same.
 
     Parameters
     ----------
     client
         A client of ``dask.distributed`` (extra ``dask``).
     engine
-        The engine of each shard: ``numba`` (as ``auto`` is too), ``polars`` or ``duckdb``.
+        The engine of each shard: ``numba`` (also ``auto``), ``polars`` or ``duckdb``.
     shards
-        The number of shards, by default one for each worker, or more where a worker has memory for one of several at a
-        time.
+        The number of shards; by default one per worker, or more if a worker can load only part of its rows at a time.
     worker_timeout
-        How long to wait for a worker, at the start or after the last one was lost: seconds, or a string of Dask such as
-        ``"5 minutes"``.
+        How long to wait for a worker at the start or after all are lost: seconds, or a Dask time such as ``"5
+        minutes"``.
 
     Examples
     --------
@@ -64,16 +63,16 @@ class Dask:
     worker_timeout: float | str = 60.0
 
     def __deepcopy__(self, memo: object) -> Dask:
-        """Return itself: copies of an estimator, which scikit-learn makes, train on the same cluster."""
+        """Return itself, so that copies of an estimator (`sklearn.base.clone`) train on the same cluster."""
         return self
 
     def __reduce__(self) -> tuple[type[Dask], tuple[None, str, int | None, float | str]]:
-        """Leave the client out of a pickle: a trained estimator can be loaded where there is no cluster."""
+        """Drop the client when pickled, so that a trained estimator loads without a cluster."""
         return Dask, (None, self.engine, self.shards, self.worker_timeout)
 
     @classmethod
     def of_default_client(cls) -> Dask:
-        """Return the engine of the client that Dask itself would use.
+        """Return the engine for Dask's default client.
 
         Raises
         ------
@@ -88,12 +87,12 @@ class Dask:
             raise ParameterError("a Dask DataFrame needs engine=fb.Dask(client), with a distributed.Client") from error
 
     def describe(self, engine: EngineDescription) -> EngineDescription:
-        """Return the description of the cluster as an engine, given that of each shard.
+        """Return the engine description of the cluster from that of each shard.
 
         Raises
         ------
         ParameterError
-            If an argument is not what it must be, or ``distributed`` is not installed.
+            If an argument has a wrong type or value, or ``distributed`` is not installed.
         """
         try:
             import distributed
@@ -131,7 +130,7 @@ class Dask:
         return ShardedEngine(pool, request.features, request.roles, names, columns_of(request))
 
     def _fill(self, pool: DaskShards, engine: EngineDescription, request: EngineRequest) -> list[str]:
-        """Divide the rows among the workers; return what messages call those of each shard."""
+        """Divide the rows among the workers; return the names of the shards' rows for messages."""
         from frameboost.engines.dask.worker import ShardPlan
 
         opener, roles = engine.openers[HistogramEngine], dict(request.roles)
@@ -152,12 +151,12 @@ class Dask:
         return names
 
     def _n_shards(self, rooms: Sequence[Room], request: EngineRequest, *, fits_files: bool) -> tuple[int, int]:
-        """Return into how many shards to divide the rows, and the number of these, 0 if they must be read to tell.
+        """Return the number of shards, and the number of rows, 0 if counting them would mean reading them.
 
         Raises
         ------
         ClusterError
-            If the workers have no room for them, however they are divided.
+            If the rows do not fit into the workers' memory in any division.
         """
         from frameboost.engines.dask.worker import no_room
 
@@ -187,7 +186,7 @@ class Dask:
 
 
 def seconds(timeout: float | str, argument: str) -> float:
-    """Return a time to wait in seconds; ``argument`` is what the message calls it."""
+    """Return a timeout in seconds; ``argument`` is its name in messages."""
     from dask.utils import parse_timedelta
 
     try:
@@ -202,7 +201,7 @@ def seconds(timeout: float | str, argument: str) -> float:
 
 
 def check_versions(expected: Mapping[str, str], of_workers: Mapping[str, Mapping[str, str] | Exception]) -> None:
-    """Raise `ClusterError` if a worker has another version of something that the model depends on, or lacks it."""
+    """Raise `ClusterError` if a worker lacks a package that the model depends on, or has another version of it."""
     for address, versions in of_workers.items():
         if isinstance(versions, ImportError):
             raise ClusterError(f"worker {address} can't import what it needs ({reason(versions)}); install it there")

@@ -25,22 +25,22 @@ _SECONDS_BETWEEN_LOOKS = 0.1
 
 @dataclass(frozen=True)
 class Spark:
-    """A Spark session as an engine: each task trains on some of the rows, to the model of one machine.
+    """A Spark session as an engine: the tasks of one job train on shards of the rows; the model is that of one machine.
 
-    A Spark DataFrame is trained on so by default: ``fb.fit(spark_df, "delay")``. One job reads the rows and lives as
-    long as the fit. Each of its tasks keeps codes and margins of its rows in memory, and only histograms, counts and
-    splits travel, through a scheduler of ``dask.distributed`` in the driver. A task whose executor is lost is tried
-    again by Spark, reads its rows again and is replayed, and the model is the same.
+    The default for a Spark DataFrame: ``fb.fit(spark_df, "delay")``. One job reads the rows and runs as long as the
+    fit. Each task keeps codes and margins of its rows in memory; only histograms, counts and splits cross the network,
+    through a scheduler of ``dask.distributed`` in the driver. If an executor is lost, Spark retries its task, which
+    reads its rows again and is replayed; the model is the same.
 
     Parameters
     ----------
     engine
         The engine of each shard: ``numba``, ``polars`` or ``duckdb``.
     shards
-        The largest number of shards, which are tasks that run at the same time; by default the number of task slots.
+        The maximum number of shards; each is a task, and all run at the same time. By default the number of task slots.
     task_timeout
-        How long to wait for tasks, seconds or a string such as ``"5 minutes"``: by default 10 seconds
-        for executors, 2 minutes until all tasks have started, and 10 until Spark tries one again that was lost.
+        How long to wait for tasks, in seconds or as a string such as ``"5 minutes"``; by default 10 seconds for
+        executors, 2 minutes for all tasks to start, and 10 minutes for Spark to retry a lost task.
 
     Examples
     --------
@@ -53,12 +53,12 @@ class Spark:
     task_timeout: float | str | None = None
 
     def describe(self, engine: EngineDescription) -> EngineDescription:
-        """Return the description of the session as an engine, given that of each shard.
+        """Return the engine description of the session from that of each shard.
 
         Raises
         ------
         ParameterError
-            If an argument is not what it must be, or a package is not installed.
+            If an argument has a wrong type or value, or a package is not installed.
         """
         try:
             import distributed  # noqa: F401
@@ -92,7 +92,7 @@ class Spark:
         return ShardedEngine(shards, request.features, request.roles)
 
     def _n_tasks(self, driver: Driver, session: SparkSession, timeouts: Timeouts) -> int:
-        """Return the number of tasks that can run at the same time, if there are enough for the user's ``shards``."""
+        """Return the number of tasks that can run at the same time; check that it covers the user's ``shards``."""
         driver.check()
         is_growing = session.conf.get("spark.dynamicAllocation.enabled", "false") == "true"
         if self.shards and (is_growing or not driver.knows_slots()):
