@@ -173,7 +173,7 @@ def test_the_reference_of_models_has_their_methods_by_purpose():
     text = staged(ROOT, "docs/reference/model.md", site_pages(ROOT))
     group = text.partition("| **scoring in Python** | |")[2].partition("| **scoring in a database** | |")[0]
     assert re.findall(r"^\| \[`(\w+)`\]\(#frameboost.Model.(\w+)\) \| (\w+)", group, re.MULTILINE) == [
-        ("predict", "predict", "Return"), ("expr", "expr", "Return"),
+        ("predict", "predict", "Predict"), ("expr", "expr", "Return"),
     ]  # fmt: skip
 
 
