@@ -143,10 +143,12 @@ def fit(
         For survival:aft: the column of upper bounds of the times, equal to the target where the time is known, NULL (or
         infinity) where it is right-censored.
     group : str, optional
-        For ranking: the column of query ids, numbers, strings or dates, in any order. Weights are then per query.
+        For ranking: the column of query ids, numbers, strings or dates, in any order. Weights are then per query. For
+        other objectives: the column of groups (customers, say) whose rows stay together where ``folds`` is a number or
+        a splitter, or ``valid`` a share or the last rows. It is not a feature.
     valid : float, str, data, or dict of name to data, optional
-        Held-out rows for metrics and early stopping. ``0.2`` holds out that share of the rows, or with ``group`` of the
-        queries, drawn by a hash of row position and ``seed``, the same in every engine. ``"last 20%"`` and ``"last 4
+        Held-out rows for metrics and early stopping. ``0.2`` holds out that share of the rows, or with ``group`` of its
+        values, drawn by a hash of row position and ``seed``, the same in every engine. ``"last 20%"`` and ``"last 4
         weeks"`` (hours, days, weeks, months, quarters, years) hold out the last rows by the column ``time``. Otherwise
         a Boolean column of the data, a SQL predicate over its columns that is true for the held-out rows, or separate
         data, of any kind that ``data`` accepts. With several sets, early stopping watches the last. A predicate is
@@ -155,7 +157,7 @@ def fit(
     folds : int, str, list of pairs or splitter of scikit-learn, optional
         Train one model per fold on the other folds, with early stopping on the held-out one, and return their mean as
         one model that holds all trees. The mean has seen all rows and is usually better than one fit, at that many
-        times the cost. A number assigns rows, or with ``group`` whole queries, by a hash of row position and ``seed``;
+        times the cost. A number assigns rows, or with ``group`` whole groups, by a hash of row position and ``seed``;
         a string names a column of fold labels; a splitter or positions are as in `cv`. `Model.out_of_fold` returns the
         out-of-fold predictions. `frameboost.auto` tunes parameters as well.
     stratified : bool, default False
@@ -163,7 +165,7 @@ def fit(
         and True in LightGBM's.
     time : str, optional
         For ``valid="last 20%"``: the column of dates, times or numbers to order rows by. Rows of the same time stay
-        together, and so do queries. The column is a feature, too, unless ``exclude`` names it.
+        together, and so do groups. The column is a feature, too, unless ``exclude`` names it.
     eval_metric : str, Metric, function or list of them, optional
         The metrics to evaluate after each round: XGBoost's names, SQL, functions over arrays (scikit-learn's, for
         example), or scikit-learn's scorers, by name or from ``make_scorer`` (``docs/metrics.md``). `Model.history` has
@@ -251,18 +253,18 @@ def fit(
     require_numba("fit")
     with defer_signals():  # numba cannot be imported again after Ctrl-C has interrupted its import
         from frameboost.training.checkpoint import Checkpoint
+    eval_metric = read_once(eval_metric)
     saved = None if checkpoint is None else Checkpoint(checkpoint, checkpoint_every)
     planned = plan_fit(
         data, target, objective=objective, positive=positive, features=features, exclude=exclude, weight=weight,
         base_margin=base_margin, exposure=exposure, label_upper_bound=label_upper_bound, group=group, valid=valid,
-        folds=folds, stratified=stratified, time=time, init_model=init_model, engine=engine, shards=shards, cuts=cuts,
-        parameters=parameters,
+        folds=folds, stratified=stratified, time=time, eval_metric=eval_metric, init_model=init_model, engine=engine,
+        shards=shards, cuts=cuts, parameters=parameters,
     )  # fmt: skip
     if budget is not None:
         budget.check(planned.features)
     if folds is not None:
-        metrics = read_once(eval_metric)
-        model = mean_of_folds(partial(train_planned, eval_metric=metrics, verbose=verbose), planned)
+        model = mean_of_folds(partial(train_planned, eval_metric=eval_metric, verbose=verbose), planned)
     else:
         model = train_planned(
             planned, eval_metric=eval_metric, train_metrics=train_metrics, callbacks=callbacks, checkpoint=saved,
@@ -303,7 +305,6 @@ def train_planned(
         from frameboost.training.growths import FitEngines
         from frameboost.training.train import train
     roles, chosen, method, initial = planned.roles, planned.features, planned.method, planned.initial
-    eval_metric = read_once(eval_metric)
     functions = [] if eval_metric is None else list(filter(None, map(as_function, metrics_of(eval_metric))))
     for function in functions:
         planned.engine.check_arrays(f"eval_metric {shown(function.name)}")

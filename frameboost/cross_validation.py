@@ -115,8 +115,8 @@ def cv(
         A column of dates, times or numbers. Rows are cut in its order into ``folds`` + 1 parts; each part except the
         first is held out from a fit on the parts before it.
     groups
-        A column of group labels: the rows of a group are assigned to the same fold. By default the queries of a
-        ranking. With a splitter, its groups.
+        A column of group labels: the rows of a group are assigned to the same fold. By default ``group``. With a
+        splitter, its groups. The column is not a feature.
     seed
         The seed of the folds and of all sampling in training.
     early_stopping_rounds
@@ -172,7 +172,9 @@ def cv(
         raise ParameterError(f"time needs a number of folds, such as folds=5, not {shown(folds)}")
     if time is not None and groups is not None:
         raise ParameterError("groups can't be combined with time, by which the rows are split")
-    planned, train = plan_with(data, target, arguments)
+    # As a column of folds, the groups are no feature.
+    planned, train = plan_with(data, target, arguments | ({} if groups is None else {"folds": groups}))
+    planned = replace(planned, folds=folds)
     out_of_fold = OutOfFold(cast("LocalSource", planned.source)) if return_models else None
     if out_of_fold is not None:
         planned = replace(planned, source=out_of_fold.rows)

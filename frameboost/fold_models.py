@@ -122,7 +122,7 @@ def fold_models(
     time
         A column in whose order the rows are split; each part but the first is then predicted from those before it.
     groups
-        A column whose rows of one value stay together; of a ranking by default the queries.
+        A column whose rows of one value stay together, by default the plan's.
 
     Raises
     ------
@@ -131,8 +131,8 @@ def fold_models(
     """
     assert plan.folds is not None
     folds, source = plan.folds, cast("LocalSource", plan.source)
-    if groups is None and time is None and isinstance(folds, int):
-        groups = plan.roles.get("qid")
+    if groups is None and time is None and not isinstance(folds, str):
+        groups = plan.groups
     if is_splitter(folds):
         labels = [name for role, name in plan.roles.items() if role == "label" or role.startswith("label_")]
         folds = split_by_splitter(source, folds, labels, groups)

@@ -13,19 +13,21 @@ from frameboost.binning.given_cuts import bins_from_cuts
 from frameboost.checks.messages import counted, listed, shown
 from frameboost.data.database_table import DatabaseTable
 from frameboost.data.feature_columns import categorical_names, weights_by_name
-from frameboost.data.held_out import HeldOut, held_out_sources
+from frameboost.data.held_out import HeldOut, count_missing, deals_groups, held_out_sources, is_splitter
 from frameboost.data.opening import open_source
 from frameboost.data.sources import Source
+from frameboost.data.spark_source import SparkSource
 from frameboost.engines.choose import choose_engine
 from frameboost.engines.contract import EngineDescription, HistogramEngine, VectorEngine, data_kind
 from frameboost.engines.dask.cluster import Dask
 from frameboost.engines.spark.cluster import Spark
 from frameboost.ensemble.ensemble import Ensemble, Labels
-from frameboost.errors import ParameterError
+from frameboost.errors import DataError, ParameterError
 from frameboost.losses.built_in import ALPHAS, LOSSES, OTHER_NAMES, adjusted, get_loss
 from frameboost.losses.custom import Objective, with_function
 from frameboost.losses.loss import Loss, family_of
 from frameboost.losses.transforms import is_smeared
+from frameboost.metrics.metric import is_of_queries, metrics_of
 from frameboost.model.continuation import with_margins
 from frameboost.model.model import Model
 from frameboost.parameters.parameters import Parameters, constraints_by_name, rate_of, under_our_names, with_rates
@@ -84,7 +86,10 @@ class FitPlan:
     cuts
         The user's cuts, by column.
     folds
-        The number of folds, a column or positions that define them, or a scikit-learn splitter; None for a single fit.
+        The number of folds, the column or the positions that tell them, or a splitter of scikit-learn, if each fold is
+        held out from a fit of its own.
+    groups
+        The column whose rows of one value are in one fold: of a ranking the queries.
     may_be_classes
         Whether the target was taken as numeric by default, to warn if its values are 0 and 1.
     stratified
@@ -106,6 +111,7 @@ class FitPlan:
     offset: _Added
     cuts: Mapping[str, Iterable[Any]]
     folds: Any
+    groups: str | None
     may_be_classes: bool
     stratified: bool = False
 
@@ -151,6 +157,7 @@ class FitPlan:
             "leaves": self._leaves(),
             "scans": self._scans(),
             "folds": "" if self.folds is None else shown(self.folds),
+            "together": "" if self.groups is None else f"rows of one {shown(self.groups)}",
             "engine": ", ".join(filter(None, (self.engine.name, self.engine.summary))),
             "splits": f"{self.method.setting}: {self.method.summary}",
             "rounds": f"{settings.pop('n_estimators'):,}{more}",
@@ -191,7 +198,7 @@ def plan_fit(
     data: Any, target: str | Sequence[str], *, objective: Any, positive: str | None, features: Any,
     exclude: Any, weight: str | None, base_margin: str | Sequence[str] | None, exposure: str | None,
     label_upper_bound: str | None, group: str | None, valid: Any, folds: Any, stratified: bool,
-    time: str | None, init_model: Model | None, engine: str | Dask | Spark, shards: int | None,
+    time: str | None, eval_metric: Any, init_model: Model | None, engine: str | Dask | Spark, shards: int | None,
     cuts: Mapping[str, Iterable[Any]] | None, parameters: Mapping[str, Any],
 ) -> FitPlan:  # fmt: skip
     """Decide all that can be decided without reading the rows; the arguments are those of `frameboost.fit`.
@@ -236,12 +243,14 @@ def plan_fit(
         bins_from_cuts(cuts, chosen, [0] * len(chosen))
     goal = read_target(source, held_out, target, objective, settings.num_class, initial, positive)
     if stratified:
-        _check_stratified(goal.objective, folds, target)
+        _check_stratified(goal.objective, folds, target, group)
+    if group is not None and not _is_of_queries(goal.objective, eval_metric):
+        roles = _dealt_by_group(opened, group, roles, goal.objective, valid, folds)
     parts = {key: part.like(goal.source, chosen, roles, key) for key, part in goal.held_out.items()}
     return FitPlan(
         opened, goal.source, parts, (target,) if isinstance(target, str) else tuple(target), goal.objective,
         goal.labels, roles, chosen, _for_target(goal, settings), method, description, initial, added, cuts or {}, folds,
-        objective is None, stratified,
+        group, objective is None, stratified,
     )  # fmt: skip
 
 
@@ -273,8 +282,39 @@ def _told_of_features(
     return as_categories(features, names), settings
 
 
-def _check_stratified(objective: str | Objective, folds: Any, target: str | Sequence[str]) -> None:
+def _is_of_queries(objective: str | Objective, eval_metric: Any) -> bool:
+    """Whether the objective or a metric needs the query of each row."""
+    metrics = [] if eval_metric is None else metrics_of(eval_metric)
+    return family_of(objective) == "rank" or any(map(is_of_queries, metrics))
+
+
+def _dealt_by_group(
+    source: Source, group: str, roles: Mapping[str, str], objective: str | Objective, valid: Any, folds: Any
+) -> dict[str, str]:
+    """Return the roles without the query: the column only tells which rows stay together where rows are held out.
+
+    Raises
+    ------
+    ParameterError
+        If no rows are held out by it.
+    DataError
+        If a row has no group.
+    """
+    if not (deals_groups(source, valid) if folds is None else isinstance(folds, int) or is_splitter(folds)):
+        raise ParameterError(
+            "group is for the rank:* objectives, for the metrics ndcg, map and pre, and to keep rows of one value "
+            "together where folds is a number or valid a share, such as folds=5 or valid=0.2; objective "
+            f"{shown(objective)} does not use it"
+        )
+    if folds is None and not isinstance(source, SparkSource) and (n_missing := count_missing(source, group)):
+        raise DataError(f"group {shown(group)} is NULL or NaN in {n_missing:,} rows; give every row its group")
+    return {role: name for role, name in roles.items() if role != "qid"}
+
+
+def _check_stratified(objective: str | Objective, folds: Any, target: str | Sequence[str], group: str | None) -> None:
     """Raise `ParameterError` if folds can't be stratified by class."""
+    if group is not None:
+        raise ParameterError("group can't be combined with stratified=True: rows of one value stay in one fold")
     if not isinstance(folds, int):
         column = "column " if isinstance(folds, str) else ""
         what = "there are none" if folds is None else f"{column}{shown(folds)} assigns the rows"

@@ -7,9 +7,10 @@ import numpy as np
 import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
+from sklearn.model_selection import GroupKFold
 
 import frameboost as fb
-from frameboost.data.held_out import fold_parts
+from frameboost.data.held_out import fold_parts, held_out_sources
 from frameboost.data.opening import open_source
 from tests.support.cases import cases
 from tests.support.engines import as_relation
@@ -107,13 +108,42 @@ def test_rows_before_the_first_part_have_no_prediction(frame):
 
 
 def test_groups_and_queries_stay_together_in_cross_validation(frame):
-    options = {"features": ["x"], "n_estimators": 1, "return_models": True}
-    groups = fb.cv(frame, "y", folds=3, groups="query", **options)
-    queries = fb.cv(frame, "who", folds=3, group="query", objective="rank:pairwise", **options)
-    for validated in (groups, queries):
-        assert (
-            frame.with_columns(validated.out_of_fold).group_by("query").agg(pl.col("fold").n_unique())["fold"] == 1
-        ).all()
+    options = {"exclude": ["y", "label"], "n_estimators": 1}
+    ranking, splitter = {"target": "who", "objective": "rank:pairwise"}, GroupKFold(3)
+    ways = {
+        "cv, groups": fb.cv(frame, "y", folds=3, groups="query", return_models=True, **options),
+        "cv, queries": fb.cv(frame, folds=3, group="query", return_models=True, **ranking, **options),
+        "cv, group": fb.cv(frame, "y", folds=3, group="query", return_models=True, **options),
+        "cv, splitter": fb.cv(frame, "y", folds=splitter, groups="query", return_models=True, **options),
+        "fit, numbers": fb.fit(frame, "y", folds=3, group="query", eval_metric="mae", **options),
+        "fit, classes": fb.fit(frame, "label", folds=3, group="query", **options | {"exclude": "y"}),
+        "fit, splitter": fb.fit(frame, "y", folds=splitter, group="query", **options),
+        "fit, relation": fb.fit(as_relation(frame), "y", folds=3, group="query", **options),
+        "fit, metric of queries": fb.fit(frame, "who", folds=3, group="query", eval_metric="ndcg", **options),
+    }
+    for way, validated in ways.items():
+        folds = frame.with_columns(validated.out_of_fold).group_by("query").agg(pl.col("fold").n_unique())["fold"]
+        assert len(folds) == frame["query"].n_unique() and set(folds) == {1}, way
+        model = validated.models[0] if way.startswith("cv") else validated
+        assert "query" not in model.features and "x" in model.features, way
+    assert ways["fit, relation"] == ways["fit, numbers"]
+    assert ways["cv, group"].out_of_fold.equals(ways["cv, groups"].out_of_fold)
+
+
+def test_a_share_is_of_whole_groups(frame):
+    options = {"features": ["x"], "n_estimators": 1}
+    model = fb.fit(frame, "y", valid=0.3, group="query", seed=3, **options)
+    _, parts = held_out_sources(open_source(frame), 0.3, None, "query", 3)
+    held_out = parts["valid"].source.to_frame(["query", "x", "y"]).collect()
+    assert (
+        0
+        < len(held_out)
+        < len(frame)
+        == held_out["query"].is_in(frame["query"].implode()).sum()
+        + len(frame.filter(~pl.col("query").is_in(held_out["query"].implode())))
+    )
+    error = (model.predict(held_out) - held_out["y"]).pow(2).mean() ** 0.5
+    assert model.history.columns == ["round", "valid_rmse"] and model.history["valid_rmse"][0] == pytest.approx(error)
 
 
 @cases("folds", [2, 3, 7])
@@ -137,6 +167,7 @@ def test_each_fold_has_its_share_of_each_class(frame, folds):
     ({}, "stratified needs a number of folds, such as folds=5, and there are none"),
     ({"folds": "who"}, "stratified needs a number of folds, such as folds=5, and column 'who' assigns the rows"),
     ({"folds": 3, "target": "y"}, "stratified is for one target of classes, not for objective 'reg:squarederror'"),
+    ({"folds": 3, "group": "who"}, "group can't be combined with stratified=True: rows of one value stay in one fold"),
     ({"folds": 3, "stratified": "label"}, "stratified must be True or False, not 'label'"),
 ])  # fmt: skip
 def test_what_can_not_be_stratified_is_refused(frame, options, message):

@@ -143,16 +143,12 @@ class DatabaseTable:
             number = self.position
         else:
             number = f"DENSE_RANK() OVER (ORDER BY {self.present(group)} ASC) - 1"
-        quote, where = self.dialect.quote, f" WHERE {' AND '.join(self.conditions)}" if self.conditions else ""
+        quote = self.dialect.quote
         position, draw = (free_name(name, self.columns) for name in ("position", "draw"))
-        rows = f"SELECT * FROM {self.relation}{where}"
-        rows = self.dialect.select_besides(rows, f"{number} AS {quote(position)}", "chosen")
-        drawn = draw_query(rows, quote(position), draw_key, draw, self.dialect)
-        relation = f"({drawn}) {self.dialect.statements.alias}{quote('drawn_rows')}"
-        table = replace(self, relation=relation, conditions=())
-        is_held_out = f"{quote(draw)} < {self.dialect.number(share)}"
-        training, held_out = (table.where(is_held_out, is_column=False, negated=negated) for negated in (True, False))
-        return training, held_out
+        drawn = draw_query(
+            self._besides(f"{number} AS {quote(position)}"), quote(position), draw_key, draw, self.dialect
+        )
+        return self._over(drawn)._split(f"{quote(draw)} < {self.dialect.number(share)}")
 
     def times(self, name: str, share: Fraction) -> tuple[int, Physical | None, Physical | None]:
         """Return the number of rows without a time, the first time after ``share`` of the rows, and the last time.
@@ -178,13 +174,31 @@ class DatabaseTable:
         bounds = [physical_values(read[side], kind)[0] for side in ("first", "last")]
         return total - int(read["n"][0]), bounds[0], bounds[1]
 
-    def split_at(self, name: str, first: Physical) -> tuple[DatabaseTable, DatabaseTable]:
-        """Return the rows before a time, and those from it on."""
+    def split_at(self, name: str, first: Physical, group: str | None = None) -> tuple[DatabaseTable, DatabaseTable]:
+        """Return the rows before a time, and those from it on; rows of one group are where its last one is."""
         kind = self.columns[name].type
         assert kind is not None
         condition = DatabaseColumn(Feature(name, kind), self.dialect, self.sql(name)).is_at_least(first)
-        before, after = (self.where(condition, is_column=False, negated=negated) for negated in (True, False))
-        return before, after
+        if group is None:
+            return self._split(condition)
+        held = self.alias("held")
+        window = f"MAX(CASE WHEN {condition} THEN 1 ELSE 0 END) OVER (PARTITION BY {self.present(group)})"
+        return self._over(self._besides(f"{window} AS {held}"))._split(f"{held} = 1")
+
+    def _split(self, is_held_out: str) -> tuple[DatabaseTable, DatabaseTable]:
+        """Return the rows where a condition is not true, and those where it is."""
+        training, held_out = (self.where(is_held_out, is_column=False, negated=negated) for negated in (True, False))
+        return training, held_out
+
+    def _besides(self, expression: str) -> str:
+        """Return a query of the columns of `relation` and one more, of the rows that fulfil the conditions."""
+        where = f" WHERE {' AND '.join(self.conditions)}" if self.conditions else ""
+        return self.dialect.select_besides(f"SELECT * FROM {self.relation}{where}", expression, "chosen")
+
+    def _over(self, query: str) -> DatabaseTable:
+        """Return the table with the rows of a query that has all its columns."""
+        relation = f"({query}) {self.dialect.statements.alias}{self.dialect.quote('drawn_rows')}"
+        return replace(self, relation=relation, conditions=())
 
     def divided(self, starts: Sequence[int]) -> list[DatabaseTable]:
         """Return the rows as consecutive ranges of the key, split at row positions.

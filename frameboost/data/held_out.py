@@ -42,6 +42,8 @@ from frameboost.schema.types import Feature, FeatureType, Physical, column, free
 __all__ = [
     "HeldOut",
     "LastRows",
+    "count_missing",
+    "deals_groups",
     "draws_of_groups",
     "fold_parts",
     "held_out_sources",
@@ -127,6 +129,12 @@ def held_out_sources(
     return source, {name: _other_rows(data, f"valid[{shown(name)}]", source) for name, data in valid.items()}
 
 
+def deals_groups(source: Source, valid: Any) -> bool:
+    """Whether ``valid`` is a share or the last rows, of which those of one group stay together."""
+    is_text_of_rows = isinstance(valid, str) and valid not in source.names() and LastRows.read(valid) is not None
+    return _is_number(valid) or is_text_of_rows
+
+
 def _split(source: Source, valid: str) -> tuple[Source, Source]:
     """Return the rows to train on, and the rows to validate on: those where a Boolean column or a predicate is true.
 
@@ -194,14 +202,14 @@ def _split_off(
     if group is not None and group not in source.names():
         nearest = did_you_mean(group, source.names())
         raise DataError(f"group column {shown(group)} is not in the data{nearest}")
+    if group is not None and source.types()[group] is None:  # which will be refused
+        group = None
     key = draw_key(seed, _HELD_OUT)
-    if isinstance(source, DatabaseTable) and last is None:
-        queries = group if group is not None and source.types()[group] is not None else None  # else it will be refused
-        if queries is not None or source.key is not None:
-            return source.split_by_draw(float(valid), key, queries)
-    if isinstance(source, DatabaseTable) and last is not None and group is None:
+    if isinstance(source, DatabaseTable) and last is None and (group is not None or source.key is not None):
+        return source.split_by_draw(float(valid), key, group)
+    if isinstance(source, DatabaseTable) and last is not None:
         assert time is not None
-        return last.split(source, time, None)
+        return last.split(source, time, group)
     if isinstance(source, SparkSource | PartitionedSource | DatabaseTable):
         drawn = "id" if group is None else group
         where, way = "those of a Dask DataFrame are on its workers", f"{drawn} % 5 = 0"
@@ -224,7 +232,7 @@ def _split_off(
     if last is not None:
         assert time is not None
         return last.split(source, time, group)
-    if group is None or source.types()[group] is None:  # which will be refused
+    if group is None:
         return split_by_draw(source, float(valid), key)
     return split_by_query_draw(source, group, float(valid), key)
 
@@ -301,8 +309,8 @@ class LastRows:
         parts = _split_at(source, time, kind, first, group)
         if group is not None and not parts[0].count_rows():
             raise DataError(
-                f"valid={shown(self.text)} holds out all rows: each query of group {shown(group)} has some of the last "
-                f"rows by {shown(time)}, and queries stay together; give queries that end at different times"
+                f"valid={shown(self.text)} holds out all rows: each value of group {shown(group)} has some of the last "
+                f"rows by {shown(time)}, and its rows stay together; give groups that end at different times"
             )
         return parts
 
@@ -395,7 +403,7 @@ def _split_at(
             return split_by_queries(source, group, queries_of(source.map(lambda f: f.filter(held_out)), group))
         return source.map(lambda f: f.filter(~held_out)), source.map(lambda f: f.filter(held_out))
     if isinstance(source, DatabaseTable):
-        return source.split_at(time, first)
+        return source.split_at(time, first, group)
     condition = f"{quote_identifier(time)} >= {literal(kind, first)}"
     if group is None:
         return (source.derived(source.relation.filter(f"NOT ({condition})")),
@@ -528,7 +536,7 @@ def _with_folds_of_groups(source: LocalSource, groups: str, folds: int, seed: in
     name = free_name("fold", source.names())
     drawn, n_groups, n_missing = draws_of_groups(source, groups, draw_key(seed, _FOLD), name)
     if n_missing:
-        raise DataError(f"groups column {shown(groups)} is NULL in {n_missing:,} rows; give every row its group")
+        raise DataError(f"groups column {shown(groups)} is NULL or NaN in {n_missing:,} rows; give every row its group")
     if n_groups < folds:
         has = "one value in all rows" if n_groups == 1 else f"{n_groups} distinct values"
         raise DataError(f"groups column {shown(groups)} has {has}; {folds} folds need as many groups")
@@ -699,13 +707,28 @@ def draws_of_groups(source: LocalSource, group: str, key: int, name: str) -> tup
     if isinstance(source, FrameSource):
         frame = source.frame.collect().lazy()
         groups = queries_of(FrameSource(frame), group)
-        n_missing = int(frame.select(column(group).is_null().sum()).collect().item())
+        n_missing = count_missing(FrameSource(frame), group)
         with_draw = _comparable(group, kind).replace_strict(groups, _draws_by_rank(groups, key), default=None)
         drawn = FrameSource(frame.with_columns(with_draw.alias(name)), categorical=source.categorical)
         return drawn, len(groups), n_missing
     text = _comparable_sql(group, kind)
-    counts = source.relation.aggregate(f"COUNT(DISTINCT {text}), COUNT(*) - COUNT({text})").fetchall()[0]
-    return _with_draws_of_groups(source, group, kind, key, name), *counts
+    n_groups = source.relation.aggregate(f"COUNT(DISTINCT {text})").fetchall()[0][0]
+    return _with_draws_of_groups(source, group, kind, key, name), n_groups, count_missing(source, group)
+
+
+def count_missing(source: LocalSource | DatabaseTable, name: str) -> int:
+    """Return the number of rows in which a column is NULL or NaN."""
+    kind = source.types()[name]
+    assert kind is not None
+    if isinstance(source, DatabaseTable):
+        counts = {"rows": source.dialect.statements.count[0], "present": f"COUNT({source.present(name)})"}
+        n_rows, n_present = source.rows(counts, dict.fromkeys(counts, FeatureType("int64"))).row(0)
+        return int(n_rows - n_present)
+    if isinstance(source, FrameSource):
+        values = column(name).fill_nan(None) if kind.is_float else column(name)
+        return int(source.frame.select(values.is_null().sum()).collect().item())
+    condition = is_missing(kind, quote_identifier(name))
+    return int(source.relation.aggregate(f"COUNT(*) FILTER ({condition})").fetchall()[0][0])
 
 
 def _with_draws_of_groups(

@@ -44,6 +44,7 @@ __all__ = [
     "evaluate",
     "evaluation_metrics",
     "get_metrics",
+    "is_of_queries",
     "is_ranking",
     "larger_is_better",
     "metrics_of",
@@ -676,6 +677,11 @@ def ranking_metric(name: str, parameters: Mapping[str, Any]) -> Metric | None:
 def base_name(metric: Metric) -> str:
     """Return the name of a ranking metric in `RANKING_METRICS`, without its number of rows."""
     return metric.name.partition("@")[0].removesuffix("-")
+
+
+def is_of_queries(item: object) -> bool:
+    """Whether one of the user's metrics, perhaps a name, is a ranking metric."""
+    return item.partition("@")[0].removesuffix("-") in RANKING_METRICS if isinstance(item, str) else is_ranking(item)
 
 
 def is_ranking(metric: object) -> bool:

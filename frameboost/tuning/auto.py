@@ -61,7 +61,7 @@ _WITHOUT = {
 }
 # By how much the learning rate of a model that is too large grows, and up to where.
 _RATES, _LARGEST_RATE = (1, 2, 4, 8), 0.5
-_ROLES = ("weight", "group", "label_upper_bound")
+_ROLES = ("weight", "label_upper_bound")
 _REFUSED = {
     "valid": "it holds out rows by itself: by groups=, by time=, or by a hash of their positions",
     "folds": "it deals the rows to folds by itself",
@@ -167,6 +167,7 @@ def auto(
     if is_assumed:
         planned, train = plan_with(planned.data, target, arguments | {"objective": _BINARY})
     features, roles = [feature.name for feature in planned.features], {name: arguments.get(name) for name in _ROLES}
+    roles["group"] = planned.roles.get("qid")
     plan = _plan(quality, arguments, _left_out(planned, arguments))
     if budget is not None:
         budget.check(planned.features)
@@ -182,12 +183,12 @@ def auto(
     if (max_bin := plan.max_bin_of(n_rows)) and "max_bin" not in arguments:
         planned = replace(planned, settings=replace(planned.settings, max_bin=max_bin))
     if time is None:
-        label, groups = planned.roles.get("label"), groups or roles["group"]
+        label, groups = planned.roles.get("label"), groups or planned.groups
         folds = _folds(rows, plan, groups, seed, columns, label if planned.stratified else None)
         if groups is None and _is_of_classes(planned) and _only_in(folds, judged) is not None:
             folds = _folds(rows, plan, None, seed, columns, label)  # of two rows of a class one is left to learn from
     else:
-        folds = [_last_fold(rows, time, roles["group"], columns)]
+        folds = [_last_fold(rows, time, planned.groups, columns)]
     _check_folds(folds, judged, planned.labels)
     watched = arguments.get("eval_metric")
     metric = None if watched is None else metrics_of(watched)[-1]

@@ -180,7 +180,12 @@ _REFUSED = {
     "no unit": ({"valid": "last 3 moons", "time": "day"}, "time is for valid='last 20%' or 'last 4 weeks', not for"),
     "missing": ({"valid": "last 20%", "time": "gaps"}, "time column 'gaps' is NULL or NaN in 3 rows; "),
     "nan": ({"valid": "last 20%", "time": "nan"}, "time column 'nan' is NULL or NaN in 4 rows; "),
-    "all queries": ({"valid": "last 40%", "time": "day", "group": "thirds"}, "holds out all rows: each query of group"),
+    "all queries": ({"valid": "last 40%", "time": "day", "group": "thirds"}, "holds out all rows: each value of group"),
+    "group of lists": ({"valid": "last 20%", "time": "day", "group": "lists"}, "which can't tell queries apart"),
+    "rows without group": ({"valid": 0.2, "group": "gaps"}, "group 'gaps' is NULL or NaN in 3 rows; give every row"),
+    "group of NaN": ({"valid": "last 20%", "time": "day", "group": "nan"}, "group 'nan' is NULL or NaN in 4 rows"),
+    "group for nothing": ({"group": "query"}, "to keep rows of one value together where folds is a number or valid a"),
+    "group of other rows": ({"group": "query", "valid": "row > 9"}, "objective 'reg:squarederror' does not use it"),
     "no group": ({"valid": 0.2, "group": "qery"}, "group column 'qery' is not in the data; did you mean 'query'?"),
 }  # fmt: skip
 
@@ -190,7 +195,7 @@ _REFUSED = {
 def test_what_cannot_be_held_out_is_refused(name):
     options, message = _REFUSED[name]
     frame = FRAME.with_columns(
-        thirds=pl.col("row") % 3, gaps=pl.when(pl.col("row") > 2).then("day"),
+        thirds=pl.col("row") % 3, lists=pl.concat_list("row"), gaps=pl.when(pl.col("row") > 2).then("day"),
         nan=pl.when(pl.col("row") > 3).then("x").otherwise(float("nan")),
     )  # fmt: skip
     for data in (frame, as_relation(frame)):

@@ -368,7 +368,8 @@ def test_rows_are_drawn_by_their_position_in_the_order_of_a_key(sqlite, monkeypa
     con, rows = sqlite
     table = fb.table(con, "orders", key="id")
     assert_same(fb.fit(table, "score", subsample=0.5, **OPTIONS), rows, "score", subsample=0.5, **OPTIONS)
-    for held_out in ({"valid": 0.3}, {"valid": "last 20%", "time": "day"}):
+    for held_out in ({"valid": 0.3}, {"valid": "last 20%", "time": "day"},
+                     {"valid": "last 1%", "time": "id", "group": "day"}):  # fmt: skip
         assert_same(fb.fit(table, "score", **held_out, **OPTIONS), rows, "score", **held_out, **OPTIONS)
     of_all = fb.fit(table, "score", max_bin=16, **OPTIONS)
     monkeypatch.setattr(binning, "SAMPLE_LIMIT", 128)  # fewer rows than there are
