@@ -38,7 +38,7 @@ class _Parameters(TypedDict, total=False):
     max_bin: int
     tree_method: Literal["auto", "hist", "approx", "exact"]
     proposal: Literal["global", "local"]
-    base_score: float | None
+    base_score: float | Iterable[float] | Literal["zero"] | None
     monotone_constraints: Mapping[str, int] | Mapping[int, int] | Iterable[int] | str | None
     interaction_constraints: Iterable[Iterable[str | int]] | str | None
     categorical_features: Iterable[str | int | bool] | str | None
@@ -65,7 +65,7 @@ class _Parameters(TypedDict, total=False):
     scale_pos_weight: float
     num_class: int | None
     quantile_alpha: float | Iterable[float]
-    expectile_alpha: float
+    expectile_alpha: float | Iterable[float]
     huber_slope: float
     fair_c: float
     tweedie_variance_power: float

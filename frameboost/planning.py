@@ -25,7 +25,7 @@ from frameboost.ensemble.ensemble import Ensemble, Labels
 from frameboost.errors import DataError, ParameterError
 from frameboost.losses.built_in import ALPHAS, LOSSES, OTHER_NAMES, adjusted, get_loss
 from frameboost.losses.custom import Objective, with_function
-from frameboost.losses.loss import Loss, family_of
+from frameboost.losses.loss import family_of
 from frameboost.losses.transforms import is_smeared
 from frameboost.metrics.metric import is_of_queries, metrics_of
 from frameboost.model.continuation import with_margins
@@ -380,21 +380,12 @@ def _for_objective(objective: str | Objective, settings: Parameters) -> Paramete
         settings = replace(settings, max_delta_step=0.7 if objective == "count:poisson" else 0.0)
     if family_of(objective) != "multi" and settings.num_class is not None:
         raise ParameterError("num_class is for objectives 'multi:softmax' and 'multi:softprob'")
+    known = settings.as_dict()
+    if isinstance(settings.base_score, tuple):  # of outputs, whose number the target tells
+        known["base_score"] = None
     if family_of(objective) == "multi":
         like = get_loss("multi:softprob", {"num_class": 2})
-        adjusted(like, settings.as_dict() | {"class_weight": None})  # factors are those of all classes
+        adjusted(like, known | {"class_weight": None})  # factors are those of all classes
         return settings
-    loss = objective.loss() if isinstance(objective, Objective) else get_loss(objective, settings.as_dict())
-    loss = adjusted(loss, settings.as_dict())
-    if isinstance(objective, str):
-        _check_base_score(loss, settings)
+    adjusted(objective.loss() if isinstance(objective, Objective) else get_loss(objective, known), known)
     return settings
-
-
-def _check_base_score(loss: Loss, parameters: Parameters) -> None:
-    low, high = loss.score_range
-    score = parameters.base_score
-    if score is not None and not low < score < high:
-        raise ParameterError(
-            f"base_score must lie between {low:g} and {high:g} for objective {shown(loss.name)}, not {shown(score)}"
-        )

@@ -100,7 +100,7 @@ def to_xgboost(ensemble: Ensemble) -> str:
             "num_feature": str(len(names)),
             "num_target": str(1 if of_classes else n_outputs),
         },
-        "objective": _objective(ensemble.loss.name, ensemble.parameters),
+        "objective": _objective(ensemble.loss.name, n_outputs, ensemble.parameters),
     }
     return json.dumps({"learner": learner, "version": _VERSION}, ensure_ascii=False)
 
@@ -158,8 +158,10 @@ def _base_scores(name: str, margins: Sequence[float]) -> tuple[list[float], list
     return [shortest(float(score)) for score in scores], [float(margin) for margin in read]
 
 
-def _objective(name: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
+def _objective(name: str, n_outputs: int, parameters: Mapping[str, Any]) -> dict[str, Any]:
     name = _SCORED_ALIKE.get(name, name)
+    if name == "reg:expectileerror" and n_outputs > 1:  # of which XGBoost's predictions are no sums of trees
+        name = "reg:squarederror"
     holder, names = OBJECTIVE_PARAMETERS.get(name, ("", ()))
     if not holder:
         return {"name": name}

@@ -664,6 +664,7 @@ def _pairs(text: object, key: str) -> int | None:
 
 _READERS: dict[str, Callable[[object, str], Any]] = {
     "quantile_alpha": _numbers,
+    "expectile_alpha": _numbers,
     "num_class": lambda text, key: _read_count({key: text}, key),
     "aft_loss_distribution": lambda text, key: text,
     "lambdarank_num_pair_per_sample": _pairs,

@@ -18,11 +18,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import cache, partial
 from inspect import signature
 from typing import Any, Literal
 
-from frameboost.checks.messages import advice, did_you_mean, listed, shown
+from frameboost.checks.messages import advice, counted, did_you_mean, listed, shown
 from frameboost.errors import ParameterError
 from frameboost.expressions.expression import Expression
 from frameboost.losses.classes import class_weighted, decided_by
@@ -193,23 +194,33 @@ def _absolute_error() -> Loss:
 
 def _quantile_error(quantile_alpha: tuple[float, ...]) -> Loss:
     # l = α(y − ŷ) where y > ŷ, else (1 − α)(ŷ − y)
-    names = margin_names(len(quantile_alpha))
-    outputs = tuple(
-        Derivatives(
-            Expression(f"CASE WHEN {name} >= label THEN {1 - alpha!r} ELSE {-alpha!r} END", ("label", name)),
-            Expression("1", ("label", name)),
-        )
-        for name, alpha in zip(names, quantile_alpha, strict=True)
-    )
-    links = tuple(Expression(name, names) for name in names)
-    return Loss("reg:quantileerror", outputs, links, "quantile", start=Start("quantiles"), renewal=quantile_alpha)
+    return _of_levels(
+        "reg:quantileerror", quantile_alpha, "CASE WHEN margin >= label THEN {below} ELSE -{above} END", "1",
+        "quantile", Start("quantiles"), renewal=quantile_alpha,
+    )  # fmt: skip
 
 
-def _expectile_error(expectile_alpha: float) -> Loss:
+def _expectile_error(expectile_alpha: tuple[float, ...]) -> Loss:
     # l = ½α(y − ŷ)² where y > ŷ, else ½(1 − α)(ŷ − y)² (Newey & Powell, Econometrica 1987)
-    weight = f"CASE WHEN margin >= label THEN {1 - expectile_alpha!r} ELSE {expectile_alpha!r} END"
-    return Loss("reg:expectileerror", _derivatives(f"({weight}) * (margin - label)", weight), (_IDENTITY,), "expectile",
-                start=Start("newton from mean"))  # fmt: skip
+    weight = "CASE WHEN margin >= label THEN {below} ELSE {above} END"
+    return _of_levels("reg:expectileerror", expectile_alpha, f"({weight}) * (margin - label)", weight, "expectile",
+                      Start("newton from mean"))  # fmt: skip
+
+
+def _of_levels(
+    name: str, levels: tuple[float, ...], gradient: str, hessian: str, metric: str, start: Start, **more: Any
+) -> Loss:
+    """Return a loss with an output for each level α, ``{above}`` in the texts; ``{below}`` is 1 − α."""
+    margins = margin_names(len(levels))
+
+    def at(text: str, margin: str, alpha: float) -> Expression:
+        return _over_row(text.format(above=repr(alpha), below=repr(1 - alpha))).renamed({"margin": margin})
+
+    outputs = tuple(
+        Derivatives(at(gradient, margin, alpha), at(hessian, margin, alpha))
+        for margin, alpha in zip(margins, levels, strict=True)
+    )
+    return Loss(name, outputs, tuple(Expression(each, margins) for each in margins), metric, start=start, **more)
 
 
 def _poisson(max_delta_step: float) -> Loss:
@@ -512,7 +523,7 @@ def _aft_loss(aft_loss_distribution: str, aft_loss_distribution_scale: float) ->
     return Loss(
         "survival:aft", (Derivatives(derivatives["gradient"], derivatives["hessian"]),),
         (Expression("EXP(margin)", ("margin",)),), "aft-nloglik", terms, margin_of=math.log,
-        score_range=(0.0, math.inf), start=Start("value", 0.5), roles=("upper",),
+        score_range=(0.0, math.inf), start=Start("margins", (_log(0.5),)), roles=("upper",),
         label_condition=Expression(
             f"label >= 0 AND ({_OPEN} OR (upper >= label AND upper > 0))", ("label", "upper")
         ),
@@ -759,7 +770,7 @@ def ranking_loss(
     words, condition = ("", None) if change == "pairwise" else label_check(change, exponential=ndcg_exp_gain)
     metric = f"{'map' if change == 'map' else 'ndcg'}@{truncation}"
     return Loss(
-        f"rank:{change}", (derivatives,), (margin,), metric, terms, start=Start("value", 0.0), roles=("qid",),
+        f"rank:{change}", (derivatives,), (margin,), metric, terms, start=Start("margins", (0.0,)), roles=("qid",),
         label_requirement=words, label_condition=condition,
     )  # fmt: skip
 
@@ -839,9 +850,41 @@ ALPHAS: Mapping[str, str] = {"quantile": "quantile_alpha", "huber": "huber_slope
 
 # --- what parameters make of any loss ---------------------------------------------------------------------------------
 
+
+def _started(loss: Loss, parameters: Mapping[str, Any]) -> Loss:
+    """Return the loss that starts from ``base_score``, of which there is one for all outputs or one for each.
+
+    Raises
+    ------
+    ParameterError
+        If there are others, they are out of the loss's range, or its start is not known by them.
+    """
+    given, n, (low, high) = parameters["base_score"], loss.n_outputs, loss.score_range
+    scores = given if isinstance(given, tuple | list) else (given,) * n
+    if loss.start.kind == "moments" and not isinstance(given, float):
+        raise ParameterError(
+            f"base_score is one number for objective {shown(loss.name)}, the mean, beside which the spread is "
+            f"estimated; not {shown(given)}"
+        )
+    if given == "zero":
+        return replace(loss, start=Start("margins", (0.0,) * n))
+    if len(scores) != n:
+        raise ParameterError(f"base_score has {len(scores)} numbers, and the objective has {counted(n, 'output')}")
+    for score in scores:
+        if not low < score < high:
+            raise ParameterError(
+                f"base_score must lie between {low:g} and {high:g} for objective {shown(loss.name)}, not {shown(score)}"
+            )
+    if loss.start.kind == "moments":
+        return replace(loss, start=replace(loss.start, mean=given))
+    to_fitted = float if loss.transform is None else loss.transform.function
+    return replace(loss, start=Start("margins", tuple(loss.margin_of(to_fitted(score)) for score in scores)))
+
+
 # In the order in which they are applied.
 _ADJUSTMENTS: Mapping[str, Callable[[Loss, Mapping[str, Any]], Loss]] = {
     "target_transform": transformed,
+    "base_score": _started,
     "smearing": smeared,
     "class_weight": class_weighted,
     "threshold": decided_by,

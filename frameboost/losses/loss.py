@@ -216,7 +216,7 @@ Term = Expression | RunningSum | OverQuery | Ratio | RankingPairs | ArrayFunctio
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """The first margins of a fit without ``base_score``.
+    """The first margins of a fit.
 
     Each is a prediction, which `Loss.margin_of` converts to a margin:
 
@@ -225,12 +225,14 @@ class Start:
     - ``newton from mean``: one Newton step from the weighted mean label;
     - ``quantiles``: quantiles of the labels, one for each output;
     - ``frequencies``: the centred logarithms of the shares of the classes;
-    - ``moments``: the margins themselves, by ``margins_of`` of the mean and the variance of ``label``;
-    - ``value``: ``value``.
+    - ``moments``: the margins themselves, by ``margins_of`` of the mean and the variance of ``label``; the mean is the
+      user's ``mean``, if there is one;
+    - ``margins``: ``margins``, one for each output.
     """
 
-    kind: Literal["mean", "newton", "newton from mean", "quantiles", "frequencies", "moments", "value"] = "mean"
-    value: float = 0.0
+    kind: Literal["mean", "newton", "newton from mean", "quantiles", "frequencies", "moments", "margins"] = "mean"
+    margins: tuple[float, ...] = ()
+    mean: float | None = None
     label: Expression | None = None
     margins_of: Callable[[float, float], tuple[float, ...]] | None = None
 
@@ -294,7 +296,7 @@ class Loss:
     margin_of
         The inverse of the link, for the base score; with a ``transform`` from the fitted label.
     start
-        The first margins of a fit without ``base_score``.
+        The first margins of a fit.
     renewal
         For each output the quantile of the residuals that its leaves have as value, instead of −G/(H+λ).
     renewal_weight

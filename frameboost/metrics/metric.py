@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, cast
@@ -294,10 +294,6 @@ _OF_ONE_PREDICTION = {
         "{mean}",
     ),
     "fair": ("{c} * ABS(label - prediction) - {c} * {c} * LN(1 + ABS(label - prediction) / {c})", "{mean}"),
-    "expectile": (
-        "CASE WHEN prediction >= label THEN {below} ELSE {above} END * (label - prediction) * (label - prediction)",
-        "{mean}",
-    ),
     "logloss": (_LOG_LOSS, "{mean}"),
     "error": ("CASE WHEN prediction > {at} THEN 1 - label ELSE label END", "{mean}"),
     "poisson-nloglik": (
@@ -318,31 +314,46 @@ _OF_ONE_PREDICTION = {
 
 def _elementwise(name: str, at: float | None, loss: Loss, parameters: Mapping[str, Any]) -> Metric:
     row, of_mean = _OF_ONE_PREDICTION[name]
-    alpha = parameters["expectile_alpha"]
     slope, c = parameters["huber_slope"], parameters.get("fair_c", 1.0)  # files of older releases have none
-    row = row.format(at=loss.threshold if at is None else at, slope=slope, c=c, above=alpha, below=1 - alpha)
-    if len(loss.labels) > 1:  # the mean over all targets
-        pairs = zip(loss.labels, prediction_names(len(loss.labels)), strict=True)
-        row_metric = Expression(row, ("label", "prediction"))
-        terms = [f"({row_metric.renamed({'label': label, 'prediction': p}).text})" for label, p in pairs]
-        row = f"({' + '.join(terms)}) / {len(terms)}"
+    row = row.format(at=loss.threshold if at is None else at, slope=slope, c=c)
+    if len(loss.labels) > 1:
+        row = _mean_of(zip([row] * len(loss.labels), loss.labels, prediction_names(len(loss.labels)), strict=True))
     return Metric(_named(name, at), of_mean.format(mean=_mean(row)))
 
 
-def _quantile(name: str, at: float | None, loss: Loss, parameters: Mapping[str, Any]) -> Metric:
-    if len(loss.labels) > 1:
-        raise ParameterError(f"eval_metric {shown(name)} is for one target, not for {len(loss.labels)}")
-    alphas = loss.renewal if loss.name == "reg:quantileerror" else parameters["quantile_alpha"]
-    if len(alphas) != len(loss.evaluated or loss.links):
+def _mean_of(rows: Iterable[tuple[str, str, str]]) -> str:
+    """Return the mean of terms, each over its label and its prediction."""
+    terms = [
+        f"({Expression(row, ('label', 'prediction')).renamed({'label': label, 'prediction': prediction}).text})"
+        for row, label, prediction in rows
+    ]
+    return f"({' + '.join(terms)}) / {len(terms)}" if len(terms) > 1 else terms[0]
+
+
+# name -> the loss at a level α, {above}; {below} is 1 − α.
+_OF_LEVELS = {
+    "quantile": (
+        "CASE WHEN label >= prediction THEN {above} * (label - prediction) ELSE {below} * (prediction - label) END"
+    ),
+    "expectile": (
+        "CASE WHEN prediction >= label THEN {below} ELSE {above} END * (label - prediction) * (label - prediction)"
+    ),
+}
+
+
+def _at_levels(name: str, at: float | None, loss: Loss, parameters: Mapping[str, Any]) -> Metric:
+    objective, parameter = f"reg:{name}error", f"{name}_alpha"
+    labels, predictions = loss.labels, prediction_names(len(loss.evaluated or loss.links))
+    alphas = parameters[parameter]
+    if loss.name == objective and loss.renewal:  # of which the parameters of a mean of models know nothing
+        alphas = loss.renewal[: len(predictions) // len(labels)]
+    if len(alphas) * len(labels) != len(predictions):
         raise ParameterError(
-            f"eval_metric {shown(name)} of several quantile_alpha is for objective 'reg:quantileerror', which predicts "
+            f"eval_metric {shown(name)} of several {parameter} is for objective {shown(objective)}, which predicts "
             f"them, not for {shown(loss.name)}"
         )
-    losses = (
-        f"CASE WHEN label >= {p} THEN {alpha!r} * (label - {p}) ELSE {1 - alpha!r} * ({p} - label) END"
-        for p, alpha in zip(prediction_names(len(alphas)), alphas, strict=True)
-    )
-    return Metric(name, _mean(f"({' + '.join(losses)}) / {len(alphas)}"))
+    rows = [_OF_LEVELS[name].format(above=repr(alpha), below=repr(1 - alpha)) for alpha in alphas]
+    return Metric(name, _mean(_mean_of(zip(rows * len(labels), labels * len(rows), predictions, strict=True))))
 
 
 def _mlogloss(name: str, at: float | None, loss: Loss, parameters: Mapping[str, Any]) -> Metric:
@@ -419,7 +430,7 @@ def _distribution(name: str, at: float | None, loss: Loss, parameters: Mapping[s
 _ONE_PREDICTION = ("rmse", "mae")
 METRICS: dict[str, Callable[[str, float | None, Loss, Mapping[str, Any]], Metric | CurveMetric]] = {
     **dict.fromkeys(_OF_ONE_PREDICTION, _elementwise),
-    "quantile": _quantile,
+    **dict.fromkeys(_OF_LEVELS, _at_levels),
     "mlogloss": _mlogloss,
     "merror": _merror,
     "auc": _curve,
@@ -597,10 +608,7 @@ def _by_name(item: Any, loss: Loss, parameters: Mapping[str, Any]) -> Metric | C
         raise ParameterError(
             f"eval_metric {shown(name)} is for objective {shown(_OF_OBJECTIVE[name])}, not for {shown(loss.name)}"
         )
-    if len(loss.labels) > 1:
-        if name not in (*_OF_ONE_PREDICTION, "auc", "aucpr"):
-            raise ParameterError(f"eval_metric {shown(name)} is for one target, not for {len(loss.labels)}")
-    elif name in _OF_ONE_PREDICTION and n_predictions > 1:
+    if name in _OF_ONE_PREDICTION and n_predictions > len(loss.labels):
         raise ParameterError(
             f"eval_metric {shown(name)} is for one prediction a row; {shown(loss.name)} makes {n_predictions}"
         )

@@ -41,10 +41,10 @@ __all__ = [
     "constraints_by_name",
     "declared",
     "interaction_sets",
+    "levels",
     "markdown_table",
     "monotone_directions",
     "parameter_table",
-    "quantiles",
     "rate_of",
     "rates_of_rounds",
     "shrinkage_of",
@@ -424,14 +424,32 @@ def with_rates(parameters: Mapping[str, Any]) -> dict[str, Any]:
     return named
 
 
-def quantiles(value: object) -> tuple[float, ...]:
-    """Return the quantiles of ``quantile_alpha``, one or several."""
+def start_scores(value: object) -> float | tuple[float, ...] | Literal["zero"] | None:
+    """Return the number of ``base_score``, or the numbers of several outputs.
+
+    >>> start_scores([0.5]), start_scores((1, 2)), start_scores("zero")
+    (0.5, (1.0, 2.0), 'zero')
+    """
+    if value is None or (isinstance(value, str) and value == "zero"):
+        return value  # type: ignore[return-value]
+    is_list = is_iterable(value) and not isinstance(value, str | bytes | Mapping)
+    scores = [_as_number(score, float) for score in (typing.cast("Sequence[Any]", value) if is_list else [value])]
+    known = tuple(float(score) for score in scores if score is not None)
+    if not known or len(known) < len(scores):
+        raise ParameterError(
+            f"base_score must be a finite number, a list with one for each output, 'zero' or None, not {shown(value)}"
+        )
+    return known if len(known) > 1 else known[0]
+
+
+def levels(name: str, value: object) -> tuple[float, ...]:
+    """Return the levels of a parameter, ``quantile_alpha`` or ``expectile_alpha``, one or several."""
     values = list(value) if is_iterable(value) and not isinstance(value, str | bytes) else [value]
     alphas = [_as_number(alpha, float) for alpha in values]
     inside = [float(alpha) for alpha in alphas if alpha is not None and 0 < alpha < 1]
     if not values or len(inside) < len(values) or inside != sorted(set(inside)):
         raise ParameterError(
-            f"quantile_alpha must be a number between 0 and 1, or several in ascending order, not {shown(value)}"
+            f"{name} must be a number between 0 and 1, or several in ascending order, not {shown(value)}"
         )
     return tuple(inside)
 
@@ -589,10 +607,13 @@ class Parameters:
         "When `approx` computes its quantiles: `global` before each tree, `local` in each node from its rows, which "
         "needs fewer bins and takes longer (approx only).",
     )
-    base_score: float | None = declared(
+    base_score: float | tuple[float, ...] | Literal["zero"] | None = declared(
         None,
-        "The prediction before the first tree, on the scale of the target. By default it is estimated, for most "
-        "objectives as the weighted mean of the target.",
+        "The prediction before the first tree, on the scale of the target, one for all outputs or one for each. By "
+        "default it is estimated, for most objectives as the weighted mean of the target. `'zero'` is that of a margin "
+        "of 0 (LightGBM's `boost_from_average=False`).",
+        kind="float, a list with one for each output, 'zero' or None",
+        read=start_scores,
     )
     monotone_constraints: Mapping[str, int] | None = declared(
         None,
@@ -712,13 +733,14 @@ class Parameters:
         (0.5,),
         "The quantiles that reg:quantileerror predicts; each has its own trees.",
         kind="float between 0 and 1, or a list of them",
-        read=quantiles,
+        read=partial(levels, "quantile_alpha"),
     )
-    expectile_alpha: float = declared(
-        0.5,
-        "α of reg:expectileerror: the weight of a label above the prediction; one below weighs 1 − α.",
-        above=0,
-        below=1,
+    expectile_alpha: tuple[float, ...] = declared(
+        (0.5,),
+        "The α of reg:expectileerror: the weight of a label above the prediction; one below weighs 1 − α. Each of "
+        "several has its own trees.",
+        kind="float between 0 and 1, or a list of them",
+        read=partial(levels, "expectile_alpha"),
     )
     huber_slope: float = declared(
         1.0,
@@ -1095,7 +1117,6 @@ DIFFERENT: Mapping[str, str] = {
             "weighs the classes by their numbers, as class_weight='balanced' does here",
         ("enable_categorical",):
             "is not needed: every string, Enum and Categorical column is a category, and those of categorical_features",
-        ("boost_from_average",): "is how it is here; base_score=0, or 0.5 for a probability, starts from a margin of 0",
         ("use_missing",): "has no counterpart: each split learns where missing values go; fill them before",
         ("zero_as_missing",): "has no counterpart: NULL and NaN are missing; replace 0 by one of them before",
         ("min_data_in_bin", "max_bin_by_feature", "forcedbins_filename"): _BINS,
@@ -1242,8 +1263,6 @@ def under_our_names(keywords: Mapping[str, Any]) -> dict[str, Any]:
             value = 0
         if value is None and (ours != name or _has_default(ours)):  # the default, as in both libraries' estimators
             continue
-        if ours == "base_score" and isinstance(value, list | tuple | np.ndarray) and np.size(value) == 1:
-            value = np.ravel(value)[0]  # as XGBoost 3 has it, with a number for each output
         if ours == "n_jobs" and _is(value, -1, 0 if name != ours else -1):
             value = None  # all cores
         if ours == "max_depth" and _is(value, -1):
@@ -1289,9 +1308,10 @@ _AS_IN_LIGHTGBM: Mapping[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
 }  # fmt: skip
 
 # LightGBM's names that are True or False, and what both are here.
-_FLAGS: Mapping[str, tuple[str, str, str]] = {
+_FLAGS: Mapping[str, tuple[str, str | None, str]] = {
     "uniform_drop": ("sample_type", "uniform", "weighted"),
     "xgboost_dart_mode": ("normalize_type", "tree", "dart"),
+    "boost_from_average": ("base_score", None, "zero"),
 }
 
 

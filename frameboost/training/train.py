@@ -101,9 +101,8 @@ def train(
     settings = SplitSettings(penalties, constraints, features, p.gamma, workers, loss.n_outputs, is_counted)
     search = method.prepare(training, engines.held_out, Binning(p.max_bin, user_bins), settings)
     base = start_margins(
-        engines.all(), loss, p.base_score, engines.offsets,
-        is_weighted=engines.is_weighted, continues=engines.continues,
-    )  # fmt: skip
+        engines.all(), loss, engines.offsets, is_weighted=engines.is_weighted, continues=engines.continues
+    )
     least_gains, first = min_gains(training, loss), log.rounds_before
     replay = None if checkpoint is None else checkpoint.resume(engines, loss, parameters, search.bins, base, log)
     is_finished = replay is not None and replay.is_finished
@@ -170,9 +169,8 @@ _FLAT = 1e-9  # a change of the sum of gradients, as a share, that is none
 
 
 def start_margins(
-    rows: Sequence[Engine], loss: Loss, base_score: float | None, offsets: Mapping[str, Expression], *,
-    is_weighted: bool, continues: bool,
-) -> tuple[float, ...]:  # fmt: skip
+    rows: Sequence[Engine], loss: Loss, offsets: Mapping[str, Expression], *, is_weighted: bool, continues: bool
+) -> tuple[float, ...]:
     """Set the margins and predictions of all rows before the first tree; return the base margins.
 
     ``rows`` are those of training, then held-out rows. If the fit ``continues``, they start from the margins of a
@@ -182,7 +180,7 @@ def start_margins(
         base, firsts = (0.0,) * loss.n_outputs, [f"init_{name}" for name in loss.margins]
         starts = {name: Expression(first, (first,)) for name, first in zip(loss.margins, firsts, strict=True)}
     else:
-        base = base_margins(rows[0], loss, base_score, offsets, is_weighted=is_weighted)
+        base = base_margins(rows[0], loss, offsets, is_weighted=is_weighted)
         starts = {name: Expression(repr(value), ()) for name, value in zip(loss.margins, base, strict=True)}
     for each in rows:
         each.start_margins({name: plus(start, offsets.get(name)) for name, start in starts.items()})
@@ -226,7 +224,7 @@ def plus(start: Expression, offset: Expression | None) -> Expression:
 
 
 def base_margins(
-    rows: Engine, loss: Loss, base_score: float | None, offsets: Mapping[str, Expression], *, is_weighted: bool
+    rows: Engine, loss: Loss, offsets: Mapping[str, Expression], *, is_weighted: bool
 ) -> tuple[float, ...]:
     """Return the margin before the first tree, for each output.
 
@@ -237,9 +235,7 @@ def base_margins(
     rows
         Binned rows, before their margins are set.
     loss
-        The loss, which determines how the base margin is estimated.
-    base_score
-        The user's value instead of an estimate, on the scale of the target.
+        The loss, which determines how the base margin is estimated, or has it.
     offsets
         What is added to the margins of a row, by their names, over its roles.
     is_weighted
@@ -247,16 +243,12 @@ def base_margins(
     """
     n, start = loss.n_outputs, loss.start
     rows.add_columns({**loss.fitted, **loss.class_factor})
-    if base_score is not None and loss.transform is not None:
-        base_score = loss.transform.function(base_score)
-    if offsets and start.kind != "value" and (base_score is None or start.kind == "moments"):
-        return _beside(rows, loss, base_score, offsets, is_weighted=is_weighted)
+    if start.kind == "margins":
+        return start.margins
+    if offsets:
+        return _beside(rows, loss, offsets, is_weighted=is_weighted)
     if start.kind == "moments":
-        return _moments(rows, loss, base_score)
-    if base_score is not None:
-        return (loss.margin_of(base_score),) * n
-    if start.kind == "value":
-        return (loss.margin_of(start.value),) * n
+        return _moments(rows, loss)
     if start.kind == "mean":
         return _means(rows, loss)
     if start.kind.startswith("newton") and (known := _of_constant_labels(rows, loss)) is not None:
@@ -289,16 +281,16 @@ def _means(rows: Rows, loss: Loss) -> tuple[float, ...]:
     return tuple(loss.margin_of(sums[loss.label_of(output)] / sums["weight"]) for output in range(loss.n_outputs))
 
 
-def _moments(rows: Rows, loss: Loss, base_score: float | None) -> tuple[float, ...]:
-    """Return the margins of the mean label and of the variance about it; ``base_score`` is the user's mean, if any."""
+def _moments(rows: Rows, loss: Loss) -> tuple[float, ...]:
+    """Return the margins of the mean label, or the user's mean, and of the variance about it."""
     label, margins_of = loss.start.label, loss.start.margins_of
     assert label is not None
     assert margins_of is not None
-    if base_score is None:
+    if loss.start.mean is None:
         sums = exact_sum(rows, {"label": weighted(label), "weight": _WEIGHT})
         mean = sums["label"] / sums["weight"]
     else:
-        mean = float(pl.select(label.to_polars({"label": pl.lit(base_score)})).item())
+        mean = float(pl.select(label.to_polars({"label": pl.lit(loss.start.mean)})).item())
     residual = f"({label.text} - ({mean!r}))"
     square = weighted(Expression(f"{residual} * {residual}", label.columns))
     sums = exact_sum(rows, {"square": square, "weight": _WEIGHT})
@@ -358,9 +350,7 @@ def _newton_step(rows: Rows, loss: Loss, begins: tuple[float, ...]) -> tuple[flo
 # --- beside an offset -------------------------------------------------------------------------------------------------
 
 
-def _beside(
-    rows: Engine, loss: Loss, base_score: float | None, offsets: Mapping[str, Expression], *, is_weighted: bool
-) -> tuple[float, ...]:
+def _beside(rows: Engine, loss: Loss, offsets: Mapping[str, Expression], *, is_weighted: bool) -> tuple[float, ...]:
     """Return the margins that, beside an offset, minimise the loss: the gradients of each sum to 0.
 
     A quantile is that of the residuals. Classes are scaled in turn to their shares (Darroch & Ratcliff 1972,
@@ -373,12 +363,12 @@ def _beside(
     if kind == "frequencies":
         return _scaled_frequencies(rows, loss, offsets)
     if kind == "moments":
-        begins = _moments(rows, loss, base_score)
+        begins = _moments(rows, loss)
     else:
         begins = _means(rows, loss) if kind in ("mean", "newton from mean") else (0.0,) * loss.n_outputs
     added = {name: loss.counted(offset) for name, offset in offsets.items()}
     sums = exact_sum(rows, {"weight": loss.counted(_ONE), **added})
-    first = 1 if base_score is not None else 0
+    first = 0 if loss.start.mean is None else 1
     margins = [
         begin - sums[name] / sums["weight"] if kind != "newton" and name in offsets and output >= first else begin
         for output, (name, begin) in enumerate(zip(loss.margins, begins, strict=True))

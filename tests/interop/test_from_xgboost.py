@@ -258,7 +258,7 @@ def test_one_expectile_is_read_as_newer_versions_write_it():
     of_expectiles = {"expectile_alpha": "0.3"}
     document["learner"]["objective"] = {"name": "reg:expectileerror", "expectile_loss_param": of_expectiles}
     model = from_xgboost(as_bytes(document))
-    assert (model.objective, model.parameters["expectile_alpha"]) == ("reg:expectileerror", 0.3)
+    assert (model.objective, model.parameters["expectile_alpha"]) == ("reg:expectileerror", [0.3])
     check(model, frame_of(X), booster.predict(xgboost.DMatrix(X)))
 
 

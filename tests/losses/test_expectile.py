@@ -50,9 +50,39 @@ def test_the_expectile_of_a_half_is_the_mean():
 
 
 def test_values_out_of_range_are_refused():
-    for alpha in (0, 1, -0.5, [0.1, 0.9]):
+    for alpha in (0, 1, -0.5, [0.9, 0.1], [0.1, 0.1], []):
         with pytest.raises(fb.ParameterError, match=r"^expectile_alpha must be"):
             fb.fit(ROWS, "y", objective="reg:expectileerror", expectile_alpha=alpha)
+
+
+@pytest.mark.parametrize("engine", ["numba", "polars", "duckdb"])
+def test_several_expectiles_are_those_of_each_alone(engine, tmp_path):
+    rows, alphas = labelled_rows(), [0.2, 0.5, 0.9]
+    shape = {"features": FEATURES, "weight": "w", "objective": "reg:expectileerror", "n_estimators": 4,
+             "eval_metric": "expectile", "engine": engine}  # fmt: skip
+    together = fb.fit(rows, "amount", expectile_alpha=alphas, **shape)
+    alone = [fb.fit(rows, "amount", expectile_alpha=alpha, **shape) for alpha in alphas]
+    assert together.base_margin == [model.base_margin for model in alone]
+    predicted = together.predict(rows).to_numpy()
+    assert np.array_equal(predicted, np.column_stack([model.predict(rows) for model in alone]))
+    of_each = np.mean([model.history["train_expectile"] for model in alone], axis=0)
+    np.testing.assert_allclose(together.history["train_expectile"], of_each, rtol=1e-12)
+    # XGBoost's several expectiles are no sums of trees: a file for it has another objective, of the same predictions.
+    together.to_xgboost(tmp_path / "m.json")
+    booster = xgboost.Booster(model_file=tmp_path / "m.json")
+    np.testing.assert_allclose(booster.predict(xgboost.DMatrix(rows.select(FEATURES))), predicted, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["expectile", "quantile"])
+def test_levels_of_several_targets_are_one(name):
+    rows = labelled_rows().with_columns(twice=pl.col("amount") * 2)
+    shape = {"features": FEATURES, "n_estimators": 2, "eval_metric": name, "objective": f"reg:{name}error"}
+    both = fb.fit(rows, ["amount", "twice"], **{f"{name}_alpha": 0.8}, **shape)
+    alone = [fb.fit(rows, target, **{f"{name}_alpha": 0.8}, **shape) for target in ("amount", "twice")]
+    of_each = np.mean([model.history[f"train_{name}"] for model in alone], axis=0)
+    np.testing.assert_allclose(both.history[f"train_{name}"], of_each, rtol=1e-12)
+    with pytest.raises(fb.ParameterError, match=r"takes one target, not 2$"):
+        fb.fit(rows, ["amount", "twice"], **{f"{name}_alpha": [0.2, 0.8]}, **shape)
 
 
 @IN_XGBOOST
@@ -69,7 +99,7 @@ def test_trees_scores_and_metrics_are_xgboosts(weight, tmp_path):
     np.testing.assert_allclose(model.history["train_expectile"], history["train"]["expectile"], rtol=1e-5)
     # Both ways through a file.
     read = fb.from_xgboost(booster)
-    assert (read.objective, read.parameters["expectile_alpha"]) == ("reg:expectileerror", 0.7)
+    assert (read.objective, read.parameters["expectile_alpha"]) == ("reg:expectileerror", [0.7])
     given = rows.select(pl.col(name).alias(feature) for name, feature in zip(FEATURES, read.features, strict=True))
     np.testing.assert_allclose(read.predict(given), booster.predict(data), rtol=1e-6, atol=1e-6)
     model.to_xgboost(tmp_path / "m.json")

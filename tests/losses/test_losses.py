@@ -329,8 +329,24 @@ def test_rows_of_label_one_weigh_as_in_xgboost(objective):
 @cases("case", CASES)
 def test_base_margins_and_base_scores_are_xgboosts(case):
     compare(case, base_margin=["m0", "m1", "m2"][: case.outputs], weight="w")
-    if case.outputs == 1:
-        compare(case, base_score=0.375)
+    scores = [0.375, 0.25, 0.5][: case.outputs]
+    compare(case, base_score=scores if case.outputs > 1 else scores[0])
+
+
+@cases("case", CASES)
+def test_a_base_score_of_zero_is_a_margin_of_zero(case):
+    model = fit(case, labelled_rows(), n_estimators=1, max_depth=1, base_score="zero")
+    assert np.ravel(model.base_margin).tolist() == [0.0] * case.outputs
+
+
+def test_a_distribution_takes_one_base_score_its_mean():
+    rows = labelled_rows()
+    for score in ("zero", [1.0, 2.0]):
+        with pytest.raises(fb.ParameterError, match=r"^base_score is one number for objective 'dist:normal'"):
+            fb.fit(rows, "amount", objective="dist:normal", base_score=score)
+    model = fb.fit(rows, "amount", objective="dist:normal", base_score=2.0, n_estimators=1)
+    spread = np.sqrt(np.mean((rows["amount"].to_numpy() - 2.0) ** 2))
+    assert model.base_margin == pytest.approx([2.0, np.log(spread)])
 
 
 def test_every_objective_is_tested_and_documented():

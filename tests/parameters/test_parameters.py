@@ -77,7 +77,8 @@ COUNT = "an integer of at least 1 and at most 1,000,000,000"
         ("num_class", [10**9], "an integer of at least 1 and at most 10000"),
         ("num_parallel_tree", [2 * 10**8], "an integer of at least 1 and at most 1,000,000"),
         ("seed", [2**63], f"an integer of at least 0 and at most {2**63 - 1:,}"),
-        ("base_score", ["mean"], "a finite number"),
+        ("base_score", ["mean", [], [1.0, math.nan], {"a": 1}],
+         "a finite number, a list with one for each output, 'zero' or None"),
         ("n_jobs", [0], "an integer of at least 1 and at most 4096"),
     ],
 )  # fmt: skip

@@ -21,6 +21,8 @@ WIDER = {
     "feature_weights": "Mapping[str, float] | Iterable[float] | None",
     "learning_rate": "float | Iterable[float] | Callable[[int], float]",
     "quantile_alpha": "float | Iterable[float]",
+    "expectile_alpha": "float | Iterable[float]",
+    "base_score": 'float | Iterable[float] | Literal["zero"] | None',
 }
 HEAD = '''\
 """What the ``**`` arguments of `fit`, `cv`, `auto` and `plan` take, as editors and type checkers know it.

@@ -94,7 +94,6 @@ def test_several_targets_are_refused_where_one_is_needed(frame):
     assert message(objective="multi:softprob") == "objective 'multi:softprob' takes one target, not 2"
     assert message(objective="survival:cox") == "objective 'survival:cox' takes one target, not 2"
     assert message(objective="reg:quantileerror", quantile_alpha=[0.1, 0.9]).endswith("takes one target, not 2")
-    assert message(eval_metric="quantile") == "eval_metric 'quantile' is for one target, not for 2"
     assert "target 'b' holds other values than 0 and 1" in message(objective="binary:logistic", n_estimators=1) or (
         "target 'a' holds other values than 0 and 1" in message(objective="binary:logistic")
     )
