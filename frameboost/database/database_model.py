@@ -1,4 +1,4 @@
-"""A model in one database: the queries, statements and files of the object that `Model.database` returns."""
+"""A model in one database: queries, statements and files, the object that `Model.database` returns."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def database_model(
     base_margin: str | Sequence[str] | None = None, limits: Mapping[str, int | None] | None = None,
     tables: Tables | None = None, paramstyle: str | None = None,
 ) -> DatabaseModel:  # fmt: skip
-    """Return an ensemble as one database runs it; `frameboost.Model.database` describes the arguments."""
+    """Return an ensemble for one database; the arguments are those of `frameboost.Model.database`."""
     if paramstyle is not None and not (isinstance(paramstyle, str) and paramstyle in _ESCAPES):
         raise ParameterError(f"paramstyle must be one of {listed(_ESCAPES)} or None, not {shown(paramstyle)}")
     ensemble = ensemble.started_from(base_margin)
@@ -166,37 +166,37 @@ def database_model(
 
 
 def _read_names(ensemble: Ensemble) -> list[str]:
-    """Return the names of all columns that some output reads."""
+    """Return the names of all columns that any output reads."""
     lookup = None if ensemble.interval is None else ensemble.interval.groups
     return list(dict.fromkeys([*ensemble.read_names, *([] if lookup is None else [lookup.column])]))
 
 
 def source_model(ensemble: Ensemble) -> DatabaseModel:
-    """Return an ensemble as DuckDB runs it over a source of rows, which has all columns of a star."""
+    """Return an ensemble for DuckDB over a source of rows; a star is a table with all columns."""
     tables: Tables | None = "joined" if ensemble.joins else None
     return database_model(ensemble, "duckdb", tables=tables)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class DatabaseModel:
-    """A model as one database runs it; made by `frameboost.Model.database`.
+    """A model for one database, returned by `frameboost.Model.database`.
 
     Attributes
     ----------
     ensemble
         The trees, their loss and their features.
     dialect
-        The database's SQL, and its limits.
+        The SQL dialect of the database, with its limits.
     columns
-        The features, as columns of the database's tables.
+        The features as columns of the database's tables.
     column_names
-        The names of columns that differ from the feature's name, by feature.
+        The column names that differ from the feature's name, by feature.
     star
-        The tables that a query joins to the rows; None where they have all columns.
+        The dimensions that queries join, or None.
     paramstyle
-        How a driver writes parameters, for which the text is escaped; None if it gets none.
+        The driver's parameter style, for which SQL is escaped, or None.
     rename
-        The function that returns the name of a column by the feature's; None where the names are listed.
+        The function from a feature's name to its column name, or None.
 
     Examples
     --------
@@ -222,9 +222,9 @@ class DatabaseModel:
 
     @checked(form=word("auto", "case", "lists"))
     def sql(self, output: OutputName = "mean", *, form: Literal["auto", "case", "lists"] = "case") -> str:
-        """Return the model as one scalar expression over the feature columns, as `frameboost.Model.sql` describes it.
+        """Return the model as one scalar expression over the features; see `frameboost.Model.sql`.
 
-        ``form`` is as in `frameboost.Model.query`: ``"lists"`` in DuckDB only, where ``"auto"`` may choose it.
+        ``form`` is as in `frameboost.Model.query`; ``"lists"`` works in DuckDB only, where ``"auto"`` may choose it.
 
         Examples
         --------
@@ -242,7 +242,7 @@ class DatabaseModel:
     @checked(form=_FORM, where=condition_on_rows)
     @with_options(QueryOptions)
     def query(self, table: str, **options: Unpack[QueryArguments]) -> str:
-        """Return a SELECT that scores a table; `frameboost.Model.query` describes the arguments.
+        """Return a SELECT that scores a table; the arguments are those of `frameboost.Model.query`.
 
         Examples
         --------
@@ -262,23 +262,23 @@ class DatabaseModel:
     def create_view_sql(
         self, view: str, table: str, *, replace: bool = False, **options: Unpack[QueryArguments]
     ) -> str:  # fmt: skip
-        """Return a statement that makes a view of a table with predictions; the other arguments are those of `query`.
+        """Return a CREATE VIEW of a table with predictions; other arguments as in `query`.
 
-        Some databases take less text for a view than for a query (``docs/dialects.md``).
+        Some databases limit views to less text than queries (``docs/dialects.md``).
 
         Parameters
         ----------
         view, table
             The names of the view and of the table to score.
         replace
-            Whether to replace a view of that name, so that grants and other views that read it stay. PostgreSQL and
-            Redshift keep the columns of the view: new ones come last in PostgreSQL, and Redshift takes none.
+            Whether to replace an existing view, which keeps grants and dependent views. PostgreSQL accepts new columns
+            at the end only, and Redshift none.
 
         Raises
         ------
         ParameterError
-            As `query`; if no form of the query fits into a view, with the sizes; if a view is replaced by more than one
-            statement (SQLite, Databricks), as those of `deploy_statements` are.
+            As `query`; if no form of the query fits into a view, with the sizes; with ``replace``, if the database
+            needs several statements for it (SQLite, Databricks; use `deploy_statements`).
 
         Examples
         --------
@@ -299,19 +299,19 @@ class DatabaseModel:
     def create_table_sql(
         self, target: str, table: str, *, replace: bool = False, **options: Unpack[QueryArguments]
     ) -> str:  # fmt: skip
-        """Return a statement that makes a table of rows with predictions; the other arguments are those of `query`.
+        """Return a CREATE TABLE of rows with predictions; other arguments as in `query`.
 
         Parameters
         ----------
         target, table
             The names of the new table and of the table to score.
         replace
-            Whether to replace a table of that name, in databases that have a statement for it.
+            Whether to replace an existing table, in databases with a statement for it.
 
         Raises
         ------
         ParameterError
-            As `query`; if the database has no statement that replaces a table.
+            As `query`; with ``replace``, if the database has no statement that replaces a table.
 
         Examples
         --------
@@ -331,14 +331,14 @@ class DatabaseModel:
     def update_sql(
         self, table: str, column: str, *, where: str | None = None, output: OutputName = "mean", stamp: bool = False
     ) -> str:  # fmt: skip
-        """Return an UPDATE that writes predictions into a column of the table; other arguments are those of `query`.
+        """Return an UPDATE that writes predictions into a column of the table; other arguments as in `query`.
 
-        ``stamp=True`` writes the columns ``model_hash``, ``model_version`` and ``scored_at`` too.
+        ``stamp=True`` also writes the columns ``model_hash``, ``model_version`` and ``scored_at``.
 
         Raises
         ------
         ParameterError
-            As `sql`: the output must be one expression.
+            As `sql`; the output must be one expression.
 
         Examples
         --------
@@ -373,26 +373,26 @@ class DatabaseModel:
 
     @checked(name=table, replace=flag)
     def create_function_sql(self, name: str, *, output: OutputName = "mean", replace: bool = False) -> str:
-        """Return a statement that makes a function of the model, whose parameters are the columns that it reads.
+        """Return a CREATE FUNCTION for the model, with the columns that it reads as parameters.
 
-        They are the features in their order, then the columns of the offset, of their types in training.
-        `frameboost.Model.register` makes a function of a DuckDB connection, and looks after those that are there.
+        Parameters are the features in order, then the columns of an offset, with the types of training. To create a
+        function in a DuckDB connection, `frameboost.Model.register` also protects existing functions.
 
         Parameters
         ----------
         name
-            The function's name, which may be qualified where functions are in schemas. SQL Server calls it by its
-            schema only (``"dbo.score"``).
+            The name of the function, optionally qualified if functions belong to schemas. SQL Server requires the
+            schema in calls (``"dbo.score"``).
         output
-            As in `sql`; one value.
+            As in `sql`, but a single value.
         replace
-            Whether to replace a function of that name and those parameters.
+            Whether to replace a function with that name and those parameters.
 
         Raises
         ------
         ParameterError
-            As `sql`; if the database has no scalar functions in SQL, or none that return several values; of a star, if
-            the columns are not those of one table.
+            As `sql`; if the database has no scalar functions in SQL, or none that return several values; for a star, if
+            the columns come from several tables.
 
         Examples
         --------
@@ -458,28 +458,28 @@ class DatabaseModel:
         self, view: str, table: str, *, label: str | None = None, kind: Literal["view", "table"] = "view",
         **options: Unpack[QueryArguments],
     ) -> list[str]:  # fmt: skip
-        """Return the statements that let a view return the scores of this model; other arguments are those of `query`.
+        """Return statements that deploy the model behind a view; other arguments as in `query`.
 
-        They make a view or a table of this model, named ``<view>__<label>``, and then let ``view`` read that. So grants
-        on ``view``, and other views over it, stay when one model follows another, and `rollback_statements` goes back
-        without scoring anew. A model that is too large for one view becomes several, named ``..._part_1`` and so on.
-        What is there of the label is replaced if it is a view, and an error if it is a table.
+        They create a deployment, a view or table ``<view>__<label>`` with the scores of this model, and make ``view``
+        select from it. Grants on ``view`` and views over it survive a new model, and `rollback_statements` restores an
+        earlier deployment without scoring again. A model too large for one view becomes several, named ``..._part_1``
+        and so on. A deployment with the same label is replaced if it is a view, and an error if it is a table.
 
-        The statements are in a transaction where the database has one for them (PostgreSQL, Redshift, SQLite, DuckDB,
-        SQL Server). Elsewhere ``view`` is changed last, so that an error before leaves it as it was. PostgreSQL and
-        Redshift change a view only to one with the same columns first.
+        The statements form a transaction if the database supports DDL in one (PostgreSQL, Redshift, SQLite, DuckDB, SQL
+        Server). Otherwise ``view`` is changed last, so that an earlier error leaves it unchanged. PostgreSQL and
+        Redshift change a view only to one that begins with the same columns.
 
         Parameters
         ----------
         view
-            The view that others read; it is made if it is not there. It may be qualified (``"sales.scored"``).
+            The view that users read, optionally qualified (``"sales.scored"``). It is created if it does not exist.
         table
             The table to score.
         label
-            Letters, digits and underscores that tell deployments apart; by default the first eight digits of the
-            model's `frameboost.Model.sha256`.
+            A label for the deployment: letters, digits and underscores; by default the first eight digits of
+            `frameboost.Model.sha256`.
         kind
-            ``"view"``: scores are computed when they are read; ``"table"``: now.
+            ``"view"`` computes scores when they are read, ``"table"`` once, when it is deployed.
 
         Raises
         ------
@@ -517,9 +517,9 @@ class DatabaseModel:
 
     @checked(view=name_of("the name of a view"), label=anything)
     def rollback_statements(self, view: str, *, label: str | None = None) -> list[str]:
-        """Return the statements that let a view return the scores of this model again, which was deployed before.
+        """Return statements that make a view select from an earlier deployment of this model again.
 
-        They fail before they change ``view`` where what `deploy_statements` made is not there.
+        They fail, and leave ``view`` unchanged, if the deployment does not exist.
 
         Parameters
         ----------
@@ -545,20 +545,20 @@ class DatabaseModel:
 
     @checked(name=table, reasons=flag)
     def table_statements(self, name: str, *, reasons: bool = False) -> list[str]:
-        """Return the statements that create and fill a table of the trees, for ``query(..., form="table")``.
+        """Return statements that create and fill a table of the trees, for ``query(..., form="table")``.
 
-        Each node is a row: ``id``, ``tree``, ``node``, ``output``, ``feature`` (NULL in a leaf), a column of thresholds
-        for each type of features (such as ``threshold_float64``), the ids of the children, ``left``, ``right`` and
-        ``missing``, and ``value``. Each category of a split is a separate row: ``named_by``, ``category``. Base
-        margins and offsets are in the query, not in the table.
+        One row per node: ``id``, ``tree``, ``node``, ``output``, ``feature`` (NULL in a leaf), a threshold column for
+        each feature type (such as ``threshold_float64``), the child ids ``left``, ``right`` and ``missing``, and
+        ``value``. Each category of a split is a separate row: ``named_by``, ``category``. Base margins and offsets are
+        part of the query, not of the table.
 
         Parameters
         ----------
         name
             The table's name, which may be qualified.
         reasons
-            Whether the table is for ``explain_query(..., trees=)`` too: it has a row for each leaf and feature on the
-            way there, with the leaf's id in ``explains`` and the contribution as ``value``.
+            Whether to add rows for ``explain_query(..., trees=)``: one for each leaf and feature on its path, with the
+            leaf's id in ``explains`` and the contribution as ``value``.
 
         Examples
         --------
@@ -579,10 +579,10 @@ class DatabaseModel:
 
     @checked(reasons=flag)
     def table_frame(self, *, reasons: bool = False) -> pl.DataFrame:
-        """Return the table of `table_statements` as a frame, to be loaded from a file.
+        """Return the table of `table_statements` as a frame, to load it from a file.
 
-        Written to Parquet it loads in seconds where many INSERTs are slow (Spark, cloud warehouses). Types that the
-        database lacks have to be converted (``docs/dialects.md``).
+        Loading it as Parquet takes seconds if many INSERTs are slow (Spark, cloud warehouses). Convert types that the
+        database lacks (``docs/dialects.md``).
 
         Examples
         --------
@@ -613,35 +613,33 @@ class DatabaseModel:
         self, table: str, *, data: Any = None, output: ScoreName = "mean", form: Form = "auto",
         trees: str | None = None, rows: int = 1000,
     ) -> str:  # fmt: skip
-        """Return a SELECT by which the database proves that it scores as Python does: it returns the rows that differ.
+        """Return a SELECT that tests whether the database scores like Python: it returns the rows that differ.
 
-        The rows that it scores are literals. They have, at the splits of all trees, the threshold and the number before
-        it, NULL, NaN, infinities, each named category and others: unknown ones, and the known ones in other case and
-        with blanks. They take the types and collations of the columns of ``table``, of which no row is read; it is
-        enough to have the right to.
+        It scores literal rows that cover the splits of all trees: the threshold and its predecessor, NULL, NaN,
+        infinities, each category, unknown categories, and known ones in other case or with blanks. They have the types
+        and collations of the columns of ``table``; no row of it is read, but the right to read it is required.
 
         Margins, leaves and classes must be equal to the last bit, outputs with functions such as EXP to twelve digits.
-        No row is the proof. Others have their number, the values that are expected and that the database computes,
-        and the columns that the model reads.
+        An empty result means that the test passes. Rows that differ have a number, the expected and the computed
+        values, and the columns that the model reads.
 
         Parameters
         ----------
         table
-            The table that the model is to score, which may be qualified. Of a star, the columns of all tables are
-            tested as the join has them.
+            The table to score, optionally qualified. For a star the columns of the join are tested.
         data
-            Rows to test instead, as for `frameboost.Model.predict`, in the types of training: the first ``rows`` of
-            them, but for those with a value that a column of the database can't hold.
+            Rows to test instead, as for `frameboost.Model.predict`, with the types of training. The first ``rows`` are
+            used, without those that have a value that the database can't store.
         output, form, trees
             As in `query`.
         rows
-            The most rows. There are fewer where all splits and leaves are tested by fewer, and where the query would
-            be larger than the database takes.
+            The maximum number of rows. Fewer are used if they cover all splits and leaves, or if the query would exceed
+            a limit of the database.
 
         Raises
         ------
         ParameterError
-            As `query`: what is too large proves itself over a table of the trees, or in dbt query by query (`to_dbt`).
+            As `query`. Test a model that is too large over a table of its trees, or query by query in dbt (`to_dbt`).
 
         Examples
         --------
@@ -662,19 +660,18 @@ class DatabaseModel:
 
     @checked(table=table)
     def check_columns_query(self, table: str) -> str:
-        """Return a SELECT that compares a table's columns, as the database's catalog has them, with those of training.
+        """Return a SELECT that compares the column types in the database's catalog with those of training.
 
-        Its rows are the columns that the model reads: ``feature``, ``column_name``, ``trained_type``,
-        ``expected_type``, the type that such a column has in the database, ``type`` and ``collation``, those of the
-        table, and ``problem``: NULL, or that the column is not there, or is of another kind of type, such as numbers
-        that are kept as text. A table that does not exist, or that one has no right to read, lacks all columns.
+        One row per column that the model reads: ``feature``, ``column_name``, ``trained_type``, ``expected_type`` (its
+        equivalent in the database), ``type`` and ``collation`` in the table, and ``problem``: NULL, or that the column
+        is missing or has another kind of type, such as text for numbers. In a table that does not exist or is not
+        readable, all columns are missing.
 
         Raises
         ------
         ParameterError
-            If the database has no catalog that a query can read (Spark), or reads it by a schema (BigQuery, Presto,
-            Athena) that ``table`` does not name; if the model is of a star of tables; if the query is larger than the
-            database takes.
+            If the database has no catalog to query (Spark), or one per schema (BigQuery, Presto, Athena) and ``table``
+            is not qualified; if the model was trained on a star; if the query exceeds a limit of the database.
 
         Examples
         --------
@@ -699,15 +696,15 @@ class DatabaseModel:
         self, scoring: ScoringQuery, data: Any, n_rows: int, *, before: Sequence[Tree] = (), is_last: bool = True,
         argument: str = "data", is_sorted: bool = True, head: str = "",
     ) -> str:  # fmt: skip
-        """Return the query that proves a scoring query by as many rows as fit below a header.
+        """Return the self-test of a scoring query, with as many rows as fit below a header.
 
-        Of a query of a chain the rows have the margins of the trees ``before`` as literals, and all but the last one
-        are expected to return margins. ``argument`` is what messages call the data.
+        For a query of a chain, rows contain the margins of the trees ``before`` as literals, and margins are expected
+        from all queries but the last. ``argument`` is the name of the data in messages.
 
         Raises
         ------
         TooLargeError
-            If it does not fit with one row.
+            If not even one row fits.
         """
         model, output = scoring.model, scoring.options.output
         trees = [tree for of_margin in model.trees for tree in of_margin]
@@ -751,44 +748,44 @@ class DatabaseModel:
     @checked(**_EXPLAINED)
     @with_options(ExplanationOptions)
     def explain_query(self, table: str, **options: Unpack[ExplanationArguments]) -> str:
-        """Return a SELECT that explains a table's rows inside the database.
+        """Return a SELECT that explains the scores of a table's rows inside the database.
 
         Parameters
         ----------
         table
             The table's name, which may be qualified (``"sales.orders"``).
         keep
-            Other columns to return; with ``top``, of types that GROUP BY takes.
+            Other columns to return; with ``top``, of types that GROUP BY accepts.
         where
-            A condition on the rows, as for `frameboost.Model.query`.
+            A predicate on the rows, as for `frameboost.Model.query`.
         output
             As for `frameboost.Model.explain`.
         approx
-            False for the Shapley values of `frameboost.Model.explain`, up to rounding (some 1e-15 of the largest).
-            Their SQL is several times as long as the model's, most of all for deep trees, and is refused if it is more
-            than the database takes. True for Saabas' contributions, those of ``explain(approx=True)`` to the last bit:
-            shorter, but the largest one is another feature's in about a fifth of the rows. By default, ``"auto"``,
-            Shapley values of up to 1 MB that fit, else Saabas' contributions below a comment that says so.
+            False for the Shapley values of `frameboost.Model.explain`, up to rounding (about 1e-15 of the largest);
+            their SQL is several times as long as the model's, above all for deep trees, and must be within the
+            database's limits. True for Saabas' contributions, equal to ``explain(approx=True)`` to the last bit:
+            shorter, but the top feature differs from that of Shapley values in about a fifth of the rows. ``"auto"``,
+            the default: Shapley values if their SQL is at most 1 MB and within the limits, else Saabas' contributions
+            with a comment that says so.
         top
-            For reason codes: columns ``reason_1``, ``contribution_1``, ... up to ``top`` have the names and the
-            contributions of the features with the largest absolute contributions; ties go to the first in the model's
-            order. By default a column for each feature, and ``"bias"``.
+            The number of reason codes: columns ``reason_1``, ``contribution_1``, ... with the names and contributions
+            of the features with the largest absolute contributions; ties are broken by the model's feature order. By
+            default a column for each feature, and ``"bias"``.
         sign
-            1 for reasons that raise the margin only, -1 for those that lower it: a row with fewer than ``top`` has NULL
-            in the others. By default both.
+            1 for reasons that raise the margin only, -1 for those that lower it; rows with fewer than ``top`` reasons
+            have NULL in the rest. By default both.
         texts
-            Texts of reasons by feature; other features have their names. Features of one text are one reason, whose
-            contribution is the sum of theirs.
+            Reason texts by feature, by default the feature's name. Features with the same text are one reason, and
+            their contributions are summed.
         trees
-            The table that ``table_statements(..., reasons=True)`` fills. Then the query is short, whatever the model,
-            and the contributions are Saabas'.
+            The table filled by ``table_statements(..., reasons=True)``: the query is then short, whatever the size of
+            the model, and returns Saabas' contributions.
 
         Raises
         ------
         ParameterError
-            If two columns of the result would have one name (for contributions of all features, a feature named
-            ``"bias"``); if ``top`` is not between 1 and the number of features; if the query is larger than the
-            database takes.
+            If two columns of the result have the same name (without ``top``, a feature named ``"bias"``); if ``top`` is
+            not between 1 and the number of features; if the query exceeds a limit of the database.
 
         Examples
         --------
@@ -812,7 +809,7 @@ class DatabaseModel:
     def explain_view_sql(
         self, view: str, table: str, *, replace: bool = False, **options: Unpack[ExplanationArguments]
     ) -> str:  # fmt: skip
-        """Return a statement that makes a view of contributions.
+        """Return a CREATE VIEW of contributions.
 
         The arguments are those of `explain_query` and of `create_view_sql`.
 
@@ -834,7 +831,7 @@ class DatabaseModel:
     def explain_table_sql(
         self, target: str, table: str, *, replace: bool = False, **options: Unpack[ExplanationArguments]
     ) -> str:  # fmt: skip
-        """Return a statement that makes a table of contributions.
+        """Return a CREATE TABLE of contributions.
 
         The arguments are those of `explain_query` and of `create_table_sql`.
 
@@ -852,7 +849,7 @@ class DatabaseModel:
         return self._explanation(self._table(target, replace=replace), table, ExplanationOptions(**options))
 
     def _view(self, name: str, *, replace: bool) -> Destination:
-        """Return a view of that name as what a query makes by one statement."""
+        """Return a view of that name as the target of a query, created by one statement."""
         if replace and len(self.dialect.statements.replace_view) > 1:
             raise ParameterError(
                 f"{self.dialect.name} has no statement that replaces a view and keeps what belongs to it; use "
@@ -861,7 +858,7 @@ class DatabaseModel:
         return Destination("view", self.dialect.quote_path(name), replace)
 
     def _table(self, name: str, *, replace: bool) -> Destination:
-        """Return a table of that name as what a query makes by one statement."""
+        """Return a table of that name as the target of a query, created by one statement."""
         if replace and self.dialect.statements.replace_table is None:
             way = advice("deploy_statements(..., kind='table')", "deploy --kind table")
             raise ParameterError(
@@ -881,21 +878,21 @@ class DatabaseModel:
 
     @checked(bins=whole(2, 100))
     def baseline(self, data: Any, bins: int = 10) -> pl.DataFrame:
-        """Return the shares of training rows in bins of each feature, which `drift_query` compares a table with.
+        """Return the shares of training rows in bins of each feature, for `drift_query`.
 
         Parameters
         ----------
         data
             As for `frameboost.Model.predict`, with the types of training and at least one row.
         bins
-            The most bins of a feature, from 2 to 100, besides the one of missing values. They are quantiles, or the
-            most frequent categories and one bin of all others.
+            The maximum number of bins of a feature, from 2 to 100, beside the bin of missing values. Bins are
+            quantiles, or the most frequent categories and one bin for all others.
 
         Returns
         -------
         polars.DataFrame
-            A row for each bin: ``feature``, ``bin`` (-1: missing), ``lower``, ``upper`` and ``category`` (JSON; a bin
-            has the values from ``lower`` to below ``upper``), ``share`` of the rows. Keep it with the model.
+            One row per bin: ``feature``, ``bin`` (-1: missing), ``lower`` (inclusive), ``upper`` (exclusive) and
+            ``category`` (all three as JSON), and ``share`` of the rows. Store it with the model.
 
         Examples
         --------
@@ -908,19 +905,19 @@ class DatabaseModel:
 
     @checked()
     def drift_query(self, table: str, baseline: pl.DataFrame | None = None, *, where: str | None = None) -> str:
-        """Return a SELECT that measures, feature by feature, how a table's rows differ from those of training.
+        """Return a SELECT that measures the drift of each feature: how a table's rows differ from training.
 
-        Its rows are bins: ``feature``, ``bin``, ``label``, ``training_share``, ``share``, and ``psi``, the population
-        stability index of the feature: Σ (a − e) ln(a / e) over its bins, a and e the shares of the table's and of the
-        training rows. Below 0.1 little has changed, above 0.25 much. Of a table without rows each share is 0, and each
-        index above 4.5, so that a test for a threshold fails. The largest index comes first. The table is scanned once.
-        ``baseline`` is the frame that `baseline` returned, or its rows of some features; by default that of the model
+        One row per bin: ``feature``, ``bin``, ``label``, ``training_share``, ``share``, and ``psi``, the population
+        stability index of the feature: Σ (a − e) ln(a / e) over its bins, with a and e the shares of the table's and of
+        the training rows. Below 0.1 little has changed, above 0.25 much. For an empty table each share is 0 and each
+        index above 4.5, so that tests of a threshold fail. Features are in descending order of the index. The table is
+        scanned once. ``baseline`` is the result of `baseline`, or its rows for some features; by default the model's
         (`frameboost.Model.with_baseline`). ``table`` and ``where`` are as in `query`.
 
         Raises
         ------
         ParameterError
-            If there is no baseline, or it is not of this model; if the query is larger than the database takes.
+            If there is no baseline, or it belongs to another model; if the query exceeds a limit of the database.
 
         Examples
         --------
@@ -957,50 +954,47 @@ class DatabaseModel:
         eval_metric: str | Metric | Iterable[str | Metric] | None = None, kind: EvaluationKind = "metrics",
         bins: int = 10, thresholds: Sequence[float] = TENTHS, form: Form = "auto", trees: str | None = None,
     ) -> str:  # fmt: skip
-        """Return a SELECT that judges the model on a table's labelled rows, as `frameboost.Model.evaluate` does.
+        """Return a SELECT that evaluates the model on a table's labelled rows, like `frameboost.Model.evaluate`.
 
-        The rows are scored once, in the database, and only the result leaves it. A query can't raise an error where a
-        row is wrong: rows without a label are counted and left out, and a metric is NULL where ``invalid`` rows are.
+        The rows are scored once, in the database, and only the result leaves it. As a query can't raise an error for a
+        bad row, rows without a label are counted and skipped, and metrics are NULL if rows are ``invalid``.
 
         Parameters
         ----------
         table, where, form, trees
             As in `query`.
         target, weight, label_upper_bound, eval_metric
-            As for `frameboost.Model.evaluate`, columns of the table by their names there. Labels are strings, as in
-            training, or numbers, for which Booleans stand too (in Snowflake, BigQuery and Redshift only if they did in
-            training). Ranking metrics, which depend on the order of rows, are none of a query.
+            As for `frameboost.Model.evaluate`, by column names of the table. Labels are strings, as in training, or
+            numbers, or Booleans for numbers (in Snowflake, BigQuery and Redshift only if they were Booleans in
+            training). Ranking metrics are not available.
         by
-            A column, or several, for each value of which all is computed by itself; values are equal that the database
-            takes for equal, and NULL is one of them. A group without rows is not in the result.
+            One or several columns to group by, as the database's GROUP BY does, NULL as a group.
         kind
-            Which table to return; each begins with the columns of ``by``.
+            The kind of result; each begins with the columns of ``by``.
 
-            - ``"metrics"``: ``rows`` with a label, rows that are ``unlabelled`` (NULL or NaN), and rows that are
-              ``invalid`` (a label or a weight that the objective can't have, no finite offset), then ``metric`` and
-              ``value``, a row for each metric. Without ``by`` there are rows even if the table has none: ``rows`` is 0,
-              and ``value`` NULL.
-            - ``"calibration"``: the mean prediction and the mean label in bins of the prediction of equal weight, as
+            - ``"metrics"``: one row per metric: the numbers of labelled ``rows``, of ``unlabelled`` (NULL or NaN) and
+              of ``invalid`` ones (a label or weight that is invalid for the objective, an offset that is not finite),
+              then ``metric`` and ``value``. Without ``by`` an empty table gives ``rows`` 0 and ``value`` NULL.
+            - ``"calibration"``: the mean prediction and the mean label in bins of equal weight by prediction, as in
               `frameboost.Evaluation.calibration`.
-            - ``"gain"``: of classes, ``bin`` by descending score, its lowest score (``threshold``) and ``weight``, and
-              up to it ``share_of_rows``, ``share_of_positives``, and ``lift``, the second divided by the first.
-            - ``"confusion"``: of classes, those pairs of `frameboost.Evaluation.confusion` that there are.
-            - ``"thresholds"``: of classes, ``threshold``, and where rows of at least such a score are taken for
-              positive, ``true_positives``, ``false_positives``, ``false_negatives``, ``true_negatives``, ``precision``
-              and ``recall``.
+            - ``"gain"``, for classes: ``bin`` by descending score, its lowest score (``threshold``) and ``weight``, and
+              cumulatively ``share_of_rows``, ``share_of_positives`` and ``lift``, the second divided by the first.
+            - ``"confusion"``, for classes: the pairs of `frameboost.Evaluation.confusion` that occur.
+            - ``"thresholds"``, for classes: ``threshold``, and with scores from it on as positive, ``true_positives``,
+              ``false_positives``, ``false_negatives``, ``true_negatives``, ``precision`` and ``recall``.
 
-            All but the first are of the rows that are valid, by their weights. Of more than two classes there is the
-            column ``class``, each against all others, but for the confusion.
+            All but the first use valid rows only, with their weights. For more than two classes there is a column
+            ``class``, each against the rest, except for the confusion matrix.
         bins
-            The most bins, of equal weight; rows of equal scores stay together.
+            The maximum number of bins of equal weight; rows with equal scores stay together.
         thresholds
             The thresholds.
 
         Raises
         ------
         ParameterError
-            If a metric is none of the objective or none of a query; if a kind is not for the objective; if a column of
-            ``by`` has the name of another one of the result; as `query`.
+            If a metric does not fit the objective or a query; if the kind does not fit the objective; if a column of
+            ``by`` has the name of another column of the result; as `query`.
 
         Examples
         --------
@@ -1024,33 +1018,31 @@ class DatabaseModel:
         weight: str | None = None, label_upper_bound: str | None = None, where: str | Mapping[str, Any] | None = None,
         eval_metric: str | Metric | Iterable[str | Metric] | None = None,
     ) -> str:  # fmt: skip
-        """Return a SELECT that compares this model, the champion, with another one on the same rows of a table.
+        """Return a SELECT that compares this model, the champion, with a challenger on the same rows of a table.
 
-        The rows are scored by both models, once each. There is a row for each metric (and group): ``rows``,
-        ``unlabelled`` and ``invalid`` as in `evaluate_query`, ``metric``, its value of ``champion`` and ``challenger``,
-        their ``difference`` (challenger minus champion), its ``standard_error``, and ``low`` and ``high``, the ends of
-        its 95 % interval.
+        Each model scores the rows once. One row per metric (and group): ``rows``, ``unlabelled`` and ``invalid`` as in
+        `evaluate_query`, ``metric``, its values ``champion`` and ``challenger``, their ``difference`` (challenger minus
+        champion), its ``standard_error``, and the ends ``low`` and ``high`` of its 95 % interval.
 
-        The interval is that of the normal distribution, by the differences of the two losses of each row: what makes a
-        row hard for both is in neither. A difference of means of many independent rows is normal, and so are smooth
-        functions of means, such as the root of `rmse` and means by weights, by their linear parts (Cochran, "Sampling
-        Techniques", 1977, chapter 6; van der Vaart, "Asymptotic Statistics", 1998, chapter 3). Of rows that belong
-        together, such as the orders of one customer, the interval is too narrow.
+        The interval is a normal approximation over paired differences of the losses, which cancel what is hard for both
+        models. Smooth functions of means, such as the root of `rmse` and weighted means, use the delta method (Cochran,
+        "Sampling Techniques", 1977, chapter 6; van der Vaart, "Asymptotic Statistics", 1998, chapter 3). For dependent
+        rows, such as the orders of one customer, the interval is too narrow.
 
         Parameters
         ----------
         challenger
-            A model of the same target, or what its `frameboost.Model.database` returns for this database; by default
-            its features have the columns that this model's have, or that its function ``columns`` returns.
+            A model of the same target, or its `frameboost.Model.database` for this database. A model's features have
+            the same column names as this model's, or those that the function ``columns`` returns.
         table, target, by, weight, label_upper_bound, where
             As in `evaluate_query`.
         eval_metric
-            Metrics that are means over rows, or their roots; by default those of both objectives.
+            Metrics that are means over rows, or roots of them; by default those of both objectives.
 
         Raises
         ------
         ParameterError
-            If a metric is not one of both models, or no mean; if the models have labels of different kinds, or join
+            If a metric does not fit both models or is no mean; if the models have different kinds of labels, or join
             different tables; as `query`.
 
         Examples
@@ -1085,7 +1077,7 @@ class DatabaseModel:
         return self._for_driver(comparison_query(mine, second, list(reads.values()), theirs, eval_metric))
 
     def _in_this_database(self, model: Any) -> DatabaseModel:
-        """Return another model as this database runs it over the same tables."""
+        """Return another model for this database, over the same tables."""
         ensemble = getattr(model, "ensemble", None)
         if not isinstance(ensemble, Ensemble):
             raise ParameterError(f"challenger must be a model, or what its method database returns, not {shown(model)}")
@@ -1112,7 +1104,7 @@ class DatabaseModel:
         label_upper_bound: str | None, where: str | Mapping[str, Any] | None, form: Form, trees: str | None,
         also: str = "", call: str = "evaluate_query",
     ) -> LabelledTable:  # fmt: skip
-        """Return the rows of a table that a query judges the model on; ``also`` is another condition on them.
+        """Return the labelled rows of a table to evaluate the model on; ``also`` is another predicate on them.
 
         ``call`` is as in `ScoringQuery`.
         """
@@ -1144,51 +1136,48 @@ class DatabaseModel:
     def monitor_query(
         self, table: str, *, time: str | None = None, last: int | None = None, **options: Unpack[WatchArguments]
     ) -> str:  # fmt: skip
-        """Return a SELECT that watches the model: measures of a table's rows, by window of time and group.
+        """Return a SELECT that monitors the model: measures of a table's rows, by time window and group.
 
-        The rows are scored once. Each measure is a row: ``window_start`` (with ``time``), the columns of ``by`` as
-        text, ``measure``, ``name`` and ``value``:
+        The rows are scored once. One row per measure: ``window_start`` (with ``time``), the columns of ``by`` as text,
+        ``measure``, ``name`` and ``value``:
 
-        - ``rows``: the number of rows (name ``all``), of those with a label (``labelled``), and of those of them that
-          `evaluate_query` calls ``invalid``
-        - ``missing``: by feature, the share of rows in which it is missing
-        - ``unseen``: by categorical feature, the share of rows with a category that training had not
+        - ``rows``: the numbers of rows, by name: ``all``, ``labelled``, and ``invalid`` as in `evaluate_query`
+        - ``missing``: by feature, the share of missing values
+        - ``unseen``: by categorical feature, the share of categories unknown from training
         - ``drift``: by feature, the population stability index, as in `drift_query`
-        - ``score_drift``: the index of the predictions (name ``prediction``, of several ``prediction_0`` and so on)
-        - ``coverage``: the share of labels in the model's prediction intervals (name ``interval``)
+        - ``score_drift``: the same index of the predictions (name ``prediction``, or ``prediction_0`` and so on)
+        - ``coverage``: the share of labels within the model's prediction intervals (name ``interval``)
         - ``metric``: by metric, its value, as in `evaluate_query`
 
-        Where there are no rows, ``rows`` is 0, each index is above 4.5 and the shares of missing and of unseen values
-        are 1, so that tests for thresholds fail. This is so of a table without rows; of windows and groups without
-        rows if ``last`` tells which windows there are.
+        Without rows, ``rows`` is 0, each index is above 4.5 and the shares of missing and unseen values are 1, so that
+        tests of thresholds fail. This holds for an empty table, and with ``last`` for empty windows and groups.
 
         Parameters
         ----------
         table, where, form, trees
             As in `query`.
         time, window
-            A column of dates or timestamps, and what it is cut into: ``"hour"``, ``"day"``, ``"week"`` (from Monday) or
-            ``"month"``. A time with a zone is that of the session, or of UTC.
+            A column of dates or timestamps, and the window: ``"hour"``, ``"day"``, ``"week"`` (from Monday) or
+            ``"month"``. Timestamps with a time zone are cut in that of the session, or in UTC.
         last, until
-            The number of windows before ``until``, by default now; the one that this time is in is not over, and not
-            among them. Only their rows are read. Of each group with rows in some of them there are all of them. By
-            default there are all windows with rows.
+            The number of completed windows before ``until``, by default now. Only their rows are read, and each group
+            with rows in one of them has all of them. Without ``last``, all windows with rows.
         by
-            A column, or several, as in `evaluate_query`.
+            One or several columns, as in `evaluate_query`.
         target, weight, label_upper_bound, eval_metric
-            As in `evaluate_query`; without ``target`` there are no measures of labels.
+            As in `evaluate_query`; without ``target`` measures that need labels are omitted.
         baseline
-            What drift is measured from: by default the model's (`frameboost.Model.with_baseline`), without which there
-            is no drift; or a frame that `baseline` returned, of features only.
+            The reference of drift: by default the model's baseline (`frameboost.Model.with_baseline`), without which
+            drift is omitted; or a result of `baseline`, which has features only.
         measures
-            Which measures to return, by default all.
+            The measures to return; by default all.
         labelled
-            The share of rows that must have a label; where fewer have, ``coverage`` and ``metric`` are NULL.
+            The minimum share of labelled rows; below it ``coverage`` and ``metric`` are NULL.
 
         Raises
         ------
         ParameterError
-            If ``last`` or ``until`` is without ``time``, or ``weight``, ``label_upper_bound`` or ``eval_metric``
+            If ``last`` or ``until`` is passed without ``time``, or ``weight``, ``label_upper_bound`` or ``eval_metric``
             without ``target``; if there is nothing to measure; as `evaluate_query`.
 
         Examples
@@ -1212,9 +1201,9 @@ class DatabaseModel:
 
     @checked(history=_TABLE, by=_BY)
     def create_history_sql(self, history: str, *, by: str | Sequence[str] | None = None) -> str:
-        """Return a statement that makes the table which `append_history_sql` appends to.
+        """Return a CREATE TABLE for the history that `append_history_sql` appends to.
 
-        Its columns are ``model_hash``, ``window_start``, those of ``by``, ``measure``, ``name`` and ``value``.
+        Columns: ``model_hash``, ``window_start``, those of ``by``, ``measure``, ``name`` and ``value``.
 
         Parameters
         ----------
@@ -1226,7 +1215,8 @@ class DatabaseModel:
         Raises
         ------
         ParameterError
-            If the database makes no table by a statement alone (Athena); if a column of ``by`` has the name of another.
+            If the database can't create a table by a statement alone (Athena); if a column of ``by`` has the name of
+            another.
 
         Examples
         --------
@@ -1250,18 +1240,17 @@ class DatabaseModel:
     def append_history_sql(
         self, history: str, table: str, *, time: str, last: int = 7, **options: Unpack[WatchArguments]
     ) -> str:  # fmt: skip
-        """Return a statement that appends the measures of the last windows to a table, to be run by a scheduler.
+        """Return an INSERT that appends the measures of the last windows to the history, for a scheduler.
 
-        Of each window, group, measure and name of this model a row is appended once: when its value is there, which of
-        metrics is when enough rows have a label. So it may run as often as it likes, and with ``last`` as long as
-        labels take to come it misses none.
+        It appends each window, group, measure and name of this model once, as soon as its value is known; metrics are
+        known when enough rows are labelled. It is safe to run repeatedly. Set ``last`` to cover the delay of labels.
 
         Parameters
         ----------
         history
-            The table that `create_history_sql` makes.
+            The table that `create_history_sql` creates.
         last
-            How many windows to look at, up to the last one that is over.
+            The number of completed windows to compute.
         table, time, window, until, by, target, weight, label_upper_bound, where, baseline, measures, eval_metric
             As in `monitor_query`.
         labelled, form, trees
@@ -1284,7 +1273,7 @@ class DatabaseModel:
         return self._for_driver(append_statement(watch, to))
 
     def _watch(self, table: str, time: str | None, last: int | None, options: WatchOptions, call: str) -> Watch:
-        """Return what is watched of a table's rows; ``call`` is as in `ScoringQuery`."""
+        """Return the monitored measures of a table's rows; ``call`` is as in `ScoringQuery`."""
         check_times(time, last, options.until)
         of_labels = ("weight", "label_upper_bound", "eval_metric")
         check_labels(options.target, {name: getattr(options, name) for name in of_labels})
@@ -1319,20 +1308,20 @@ class DatabaseModel:
         statement: Literal["query", "view", "table", "deploy"] = "query", target: str | None = None,
         **options: Unpack[QueryArguments],
     ) -> None:  # fmt: skip
-        """Write a SQL file that scores a table, for those without Python.
+        """Write a SQL file that scores a table, for users without Python.
 
-        The file begins with comments: objective, number of trees, the SHA-256 of the model (`frameboost.Model.sha256`),
-        its metadata (`frameboost.Model.metadata`), and the columns that are read with their types.
+        Comments at its beginning state objective, number of trees, hash (`frameboost.Model.sha256`), metadata
+        (`frameboost.Model.metadata`), and the columns that are read, with their types.
 
         Parameters
         ----------
         path
-            The file; an existing one is replaced when all is written.
+            The file; an existing one is replaced atomically.
         trained
-            When the model was trained, a date or a line of text; by default as the metadata have it.
+            The time of training, a date or a line of text; by default from the metadata.
         statement, target
-            ``"query"``: the query. ``"view"`` and ``"table"``: the statement that makes a view or a table named
-            ``target``. ``"deploy"``: those of `deploy_statements`, of the view ``target``.
+            ``"query"``: the query. ``"view"`` and ``"table"``: the statement that creates the view or table ``target``.
+            ``"deploy"``: the statements of `deploy_statements` for the view ``target``.
         table, keep, where, output, name, form, trees, rows, stamp
             As in `query`.
 
@@ -1378,79 +1367,78 @@ class DatabaseModel:
         contract: bool | Mapping[str, str] = False, baseline: pl.DataFrame | None = None, stamp: bool = False,
         self_test: int = 300, check: Any = None, exposure: Mapping[str, Any] | None = None,
     ) -> list[Path]:  # fmt: skip
-        """Write the model into a dbt project, and return the paths of the files.
+        """Write the model into a dbt project; return the paths of the files.
 
         - ``models/<name>.sql`` scores ``source``. Its ``meta`` has the model's hash (`frameboost.Model.sha256`) and
           metadata.
-        - ``models/<name>.yml`` describes it, with the types of predictions and a test that none is NULL.
-        - ``macros/<name>.sql`` has ``<name>_query(relation)``, the query over any relation, and, where the model is one
-          expression, ``<name>()``.
-        - ``tests/<name>_values.sql`` returns predictions that the model can't have, such as probabilities above 1,
-          where there are such.
-        - ``tests/<name>_self_test.sql`` returns rows that the database scores differently from Python (see
-          `self_test_query`).
-        - ``tests/<name>_check.sql`` does so for rows of ``check``.
-        - ``tests/<name>_drift.sql`` returns the features of ``source`` that differ from ``baseline``.
+        - ``models/<name>.yml`` describes it, with the types of predictions and a ``not_null`` test of them.
+        - ``macros/<name>.sql`` defines ``<name>_query(relation)``, the query over any relation, and, if the model is
+          one expression, ``<name>()``.
+        - ``tests/<name>_values.sql``, for bounded predictions, returns those out of bounds, such as probabilities above
+          1.
+        - ``tests/<name>_self_test.sql`` returns rows that the database scores differently from Python
+          (`self_test_query`).
+        - ``tests/<name>_check.sql`` does the same for the rows of ``check``.
+        - ``tests/<name>_drift.sql`` returns the features of ``source`` that drifted from ``baseline``.
 
-        Files that `to_dbt` wrote before are replaced, wherever in the project they have been moved to, and those that
-        the model has no more are removed. The description is merged with the one that is there: columns, tests,
-        comments and keys that people have added stay, and so do descriptions that they have changed.
+        Files of an earlier `to_dbt` are replaced, even if they were moved within the project, and obsolete ones are
+        removed. The description is merged with an existing one: columns, tests, comments and keys that users added are
+        kept, and so are descriptions that they edited.
 
-        A model that is more than one query of the database may be is a chain of dbt models, of which ``<name>`` is the
-        last: ``<name>_part_1`` scores the source with some of the trees, ``<name>_part_2`` adds others. There are no
-        macros then, and each has self-tests: of ``<name>_part_2`` that it turns the margins of the trees before into
-        those of its trees too. In a chain trees that read one dimension of a star are scored as others are, with
-        ``form="by_key"`` too.
+        A model that exceeds the limits of one query becomes a chain of dbt models that ends in ``<name>``:
+        ``<name>_part_1`` scores the source with the first trees, ``<name>_part_2`` adds more. A chain has no macros;
+        each model in it has a self-test, which starts from the margins of the trees before. In a chain
+        ``form="by_key"`` has no effect.
 
         Parameters
         ----------
         folder
-            The project's folder, with ``dbt_project.yml``, which says where models, macros and tests are. To read YAML
-            takes PyYAML: ``pip install 'frameboost[dbt]'``. A folder without it has dbt's default folders.
+            The folder of the project. Its ``dbt_project.yml``, if any, defines the folders of models, macros and tests;
+            reading it takes PyYAML (``pip install 'frameboost[dbt]'``). Without it dbt's default folders are used.
         name
             The name of the new dbt model: letters, digits and underscores.
         source
-            What is scored: a dbt model, ``"stg_orders"``, or a source and its table, ``"raw.orders"``.
+            The rows to score: a dbt model, ``"stg_orders"``, or a source and its table, ``"raw.orders"``.
         keep, output, form, stamp
             As in `query`.
         trained
             As in `to_sql`.
         materialized
             dbt's materialization: ``"view"``, ``"table"``, ``"ephemeral"``, ``"incremental"``, or one of an adapter. By
-            default a view, or a table if the query is larger than a view may be. In a chain all are of the kind, but
-            those before an incremental one are views.
+            default a view, or a table if the query exceeds the limit of a view. It applies to all models of a chain,
+            except that those before an incremental model are views.
         unique_key, where
-            Of ``"incremental"``, one or both. ``unique_key``: the columns of the rows' key; a later run replaces
-            the rows that it scores again. ``where``: a condition on the rows that a later run scores, SQL that may have
-            Jinja in it: ``"loaded_at > (SELECT MAX(loaded_at) FROM {{ this }})"``. It may name any column of
-            ``source``; in a chain of T-SQL one that is in ``keep`` or that the model reads.
+            For ``"incremental"``, one or both. ``unique_key``: the key columns; a later run replaces rows that it
+            scores again. ``where``: a predicate on the rows that a later run scores, SQL with optional Jinja:
+            ``"loaded_at > (SELECT MAX(loaded_at) FROM {{ this }})"``. It may use any column of ``source``; in a T-SQL
+            chain only columns of ``keep`` and those that the model reads.
         contract
-            Whether dbt enforces the names and types of all columns (``contract: {enforced: true}``). Types of
-            predictions and features are the model's; a dict has those of other columns in ``keep``, and of
+            Whether dbt enforces the names and types of all columns (``contract: {enforced: true}``). The types of
+            predictions and features are the model's; pass a dict for those of other columns in ``keep`` and of
             ``scored_at``: ``{"id": "BIGINT"}``.
         baseline
-            For the test of drift: the frame that `baseline` returned, by default that of the model
-            (`frameboost.Model.with_baseline`); without one there is no such test. It fails for features whose
-            population stability index is above 0.25, and for all of them where ``source`` has no rows.
+            The reference of the drift test: a result of `baseline`, by default the model's
+            (`frameboost.Model.with_baseline`); without one there is no drift test. It fails for features with a
+            population stability index above 0.25, and for all features if ``source`` is empty.
         self_test
-            The most rows of the self-test and of ``check``; 0 for no such tests.
+            The maximum number of rows of the self-test and of ``check``; 0 for no such tests.
         check
-            Real rows to test besides, as ``data`` of `self_test_query`.
+            Real rows to test as well, as ``data`` of `self_test_query`.
         exposure
-            Who uses the predictions, an exposure of dbt, which the description gets: a dict with ``name``, ``type``
-            (``"dashboard"``, ``"notebook"``, ``"analysis"``, ``"ml"`` or ``"application"``) and ``owner`` (``name``,
-            ``email`` or both), and with ``label``, ``description``, ``url`` and ``maturity`` if you like. What people
-            add to it stays, and so does a description.
+            A dbt exposure to add to the description: a dict with ``name``, ``type`` (``"dashboard"``, ``"notebook"``,
+            ``"analysis"``, ``"ml"`` or ``"application"``) and ``owner`` (``name``, ``email`` or both), optionally
+            ``label``, ``description``, ``url`` and ``maturity``. Users' additions to it and an edited description are
+            kept.
 
         Raises
         ------
         ParameterError
-            As `query`; if dbt does not take a name, or the project has it already and `to_dbt` did not write it; if a
-            chain is to be ephemeral; if a self-test does not fit, or there are rows to ``check`` and ``self_test=0``;
-            if an incremental model has neither ``unique_key`` nor ``where``, so that each run would append all rows; if
-            a contract lacks the type of a column. Nothing is written then.
+            As `query`; if a name is not valid in dbt, or exists in the project in a file that `to_dbt` did not write;
+            if a chain is to be ephemeral; if a self-test does not fit, or ``check`` is passed with ``self_test=0``; if
+            an incremental model has neither ``unique_key`` nor ``where``, so that each run would append all rows; if a
+            contract lacks the type of a column. Nothing is written then.
         DataError
-            If ``check`` lacks a column, or has it in another type than training.
+            If ``check`` lacks a column, or its type differs from training.
 
         Examples
         --------
@@ -1539,10 +1527,10 @@ class DatabaseModel:
         self, name: str, scoring: ScoringQuery, query: DbtQuery, made: Materialization, head: str, why: str,
         data: Mapping[str, Any], n_rows: int,
     ) -> tuple[dict[str, DbtQuery], dict[str, dict[str, str]]]:  # fmt: skip
-        """Return the queries of the dbt models that score a table one after the other, and their tests, by name.
+        """Return the queries of the chain of dbt models that scores a table, and their tests, by name.
 
-        There are several for the reason ``why``. The result that a query reads is a placeholder until then. The
-        condition on the rows is that of the last one.
+        ``why`` is the reason for a chain. The input of each query is a placeholder. The predicate on the rows is part
+        of the last one.
         """
         limits, token, options = self.dialect.limits, secrets.token_hex(16), scoring.options
         most = limits.text if made.kind == "table" else limits.of_view()
@@ -1579,12 +1567,12 @@ class DatabaseModel:
     def _proofs(
         self, steps: Sequence[tuple[ScoringQuery, str]], data: Mapping[str, Any], n_rows: int, head: str
     ) -> list[dict[str, str]]:
-        """Return the self-tests of each query of a chain, by what they are called; ``data`` are their rows.
+        """Return the self-tests of each query of a chain by name; ``data`` are their rows.
 
         Raises
         ------
         TooLargeError
-            If there is no room for a row.
+            If not even one row fits.
         """
         proofs: list[dict[str, str]] = []
         before: list[Tree] = []
@@ -1601,7 +1589,7 @@ class DatabaseModel:
     def _dbt_columns(
         self, model: SqlModel, options: QueryOptions, contract: bool | Mapping[str, str], source: str
     ) -> dict[str, DbtColumn]:
-        """Return the columns that a description has: those of the values, and with a contract all others before them.
+        """Return the described columns: those of the values, and with a contract all others before them.
 
         Raises
         ------
@@ -1664,7 +1652,7 @@ class DatabaseModel:
         return model.with_lookup(self._column_beside(of_output.lookup.feature))
 
     def _over_columns(self, names: Mapping[str, str]) -> DatabaseModel:
-        """Return the model over columns of other names; those of all columns that it reads."""
+        """Return the model over renamed columns; ``names`` covers all columns that it reads."""
         features = {feature.name: names[feature.name] for feature in self.ensemble.features}
         columns = find_columns(self.ensemble.features, self.dialect, features)
         return replace(self, columns=columns, column_names=names)
@@ -1700,7 +1688,7 @@ class DatabaseModel:
         return ScoringQuery(model, source, replace(options, form="auto"), destination, stamp=stamp, call=call)
 
     def _stamp(self) -> dict[str, str]:
-        """Return the columns that say which model a score is of, and when it was computed."""
+        """Return the stamp: the columns that identify the model and the time of scoring."""
         version, dialect = self.ensemble.metadata.version, self.dialect
         return {
             "model_hash": dialect.cast(dialect.string(model_hash(self.ensemble)), "string"),
@@ -1712,12 +1700,12 @@ class DatabaseModel:
         return model_hash(self.ensemble)[:_DIGITS] if label is None else label
 
     def _source(self, table: str, others: Sequence[str] = ()) -> TableSource:
-        """Return what a query reads: a table, or it joined to those that have features or ``others`` of its columns."""
+        """Return what a query reads: the table, joined to the dimensions of features and of ``others``."""
         quoted = self.dialect.quote_path(table)
         return TableSource(quoted, quoted) if self.star is None else self.star.source(quoted, others)
 
     def _for_driver(self, text: str) -> str:
-        """Return a text such that a driver with parameters runs it as it is."""
+        """Escape a text so that a driver with parameters runs it unchanged."""
         return text if self.paramstyle is None else re.sub(*_ESCAPES[self.paramstyle], text)
 
     def _header(self, trained: object, output: str) -> str:
@@ -1726,7 +1714,7 @@ class DatabaseModel:
     # --- columns ------------------------------------------------------------------------------------------------------
 
     def _offsets(self) -> list[OffsetColumn | None]:
-        """Return what is added to each margin; empty if nothing is."""
+        """Return the SQL added to each margin; empty without an offset."""
         offset, columns = self.ensemble.offset, self._offset_columns()
         if offset is None:
             return []
@@ -1742,15 +1730,15 @@ class DatabaseModel:
         return {column.feature.name: column for column in self._columns_beside(self.ensemble.offset.features)}
 
     def _name_of(self, column: FeatureColumn) -> str:
-        """Return the name of a column in the database, not quoted."""
+        """Return the name of a column in the database, unquoted."""
         return self.column_names.get(column.feature.name, column.feature.name)
 
     def _column_beside(self, feature: Feature) -> FeatureColumn:
-        """Return the column of a lookup, which may be a feature's too."""
+        """Return the column of a lookup, possibly that of a feature."""
         return self._columns_beside([feature])[0]
 
     def _columns_beside(self, features: Sequence[Feature]) -> tuple[FeatureColumn, ...]:
-        """Return columns that are read beside those of the features, with names that the database distinguishes."""
+        """Return the columns read beside features, with names distinct for the database."""
         names = {feature.name for feature in features}
         every = [*(feature for feature in self.ensemble.features if feature.name not in names), *features]
         known = {f.name: self.column_names[f.name] for f in every if f.name in self.column_names}
@@ -1758,12 +1746,13 @@ class DatabaseModel:
 
 
 def read_columns(model: DatabaseModel, output: str) -> list[FeatureColumn]:
-    """Return the columns that an output reads: of all features, of the offset, and the one to look a number up by.
+    """Return the columns that an output reads: all features, the offset, and the column of a lookup.
 
     Raises
     ------
     ParameterError
-        If there is no such output; if the database can't have such a column, or takes its name for a feature's.
+        If the output is unknown; if the database can't have such a column, or does not distinguish its name from a
+        feature's.
     """
     lookup = None if output == "leaf" else model.ensemble.output(output).lookup
     read = {**model._offset_columns(), **{column.feature.name: column for column in model.columns}}
