@@ -1,4 +1,4 @@
-"""The command ``frameboost``: train, score, look at a model and write it as SQL, from a shell (see ``docs/cli.md``).
+"""The command ``frameboost``: train, score, inspect a model and write it as SQL, from a shell (``docs/cli.md``).
 
 - `training`: ``train``, ``auto``, ``cv``, and of a model ``refit``, ``calibrate``, ``conform``
 - `scoring`: ``score``, ``sql``, ``convert``
@@ -172,9 +172,9 @@ def _unknown(parser: Parser, words: Sequence[str]) -> str:
 
 @contextmanager
 def _warnings_in_a_line(parser: Parser) -> Iterator[None]:
-    """Write each warning of the package once, as a line on standard error; others as Python does.
+    """Write each warning of the package once, as one line on standard error; others as Python does.
 
-    ``parser`` is that of the command, whose options messages name.
+    ``parser`` is the parser of the command, for the options in messages.
     """
     seen: set[str] = set()
 

@@ -1,4 +1,4 @@
-"""The commands of a model in use: ``frameboost tag``, which names it, ``prove``, ``deploy`` and ``rollback``.
+"""The commands for a model in use: ``tag``, ``prove``, ``deploy``, ``rollback``, ``dbt`` and ``register``.
 
 And ``dbt``, which puts it into a project of dbt, and ``register``, which makes a function of a database.
 """
@@ -122,7 +122,7 @@ def _prove(options: argparse.Namespace) -> None:
 
 
 def _rows(path: str, dialect: str, query: str) -> pl.DataFrame:
-    """Return the rows of a query in a database's file, which is only read."""
+    """Return the rows of a query over a database file, opened read-only."""
     if not Path(path).is_file():
         raise DataError(f"{path}: no such file")
     return _IN_FILES[dialect](path, query)

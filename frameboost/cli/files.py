@@ -1,4 +1,4 @@
-"""What commands read and write: models, and tables of files, globs, DuckDB files, standard input and output."""
+"""The inputs and outputs of commands: models, and tables of files, globs, DuckDB files, standard streams."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 
 
 def add_model(parser: Parser) -> None:
-    """Add the argument that names the model's file."""
+    """Add the argument of the model file."""
     parser.add_argument("model", metavar="MODEL", help="the model's file")
 
 
 def add_data(parser: Parser, *, optional: bool = False) -> None:
-    """Add the arguments that name the rows."""
+    """Add the arguments of the rows."""
     add = parser.add_argument
     add("data", metavar="DATA", nargs="*" if optional else "+",
         help="Parquet, CSV, NDJSON or Arrow files (also .csv.gz), globs of them, a DuckDB file's table "
@@ -50,13 +50,13 @@ def add_data(parser: Parser, *, optional: bool = False) -> None:
 
 
 def add_model_and_data(parser: Parser) -> None:
-    """Add the arguments that name the model's file and the rows."""
+    """Add the arguments of the model file and of the rows."""
     add_model(parser)
     add_data(parser)
 
 
 def add_database(parser: Parser) -> None:
-    """Add the arguments that say which database a model is written for, and how its columns are called there."""
+    """Add the arguments of the database that a model is written for, and of its column names."""
     add_options(
         parser, Model.database, "dialect", "base_margin",
         columns={"option": "--column-map", "type": pairs, "metavar": "FEATURE=COLUMN,..."},
@@ -69,27 +69,27 @@ def add_database(parser: Parser) -> None:
 
 
 def open_database(options: argparse.Namespace) -> DatabaseModel:
-    """Return the model as the database runs it."""
+    """Return the model for the database of the options."""
     limits = None if options.limits is None else dict(options.limits)
     return open_model(options.model).database(**arguments(options, Model.database) | {"limits": limits})
 
 
 def add_model_out(parser: Parser) -> None:
-    """Add the argument that names the model file to write."""
+    """Add the argument of the model file to write."""
     parser.add_argument(
         "-o", "--out", required=True, metavar="MODEL", help="the model file to write ('-': standard output)"
     )
 
 
 def add_text_out(parser: Parser) -> None:
-    """Add the argument that names the file of SQL to write."""
+    """Add the argument of the SQL file to write."""
     parser.add_argument(
         "-o", "--out", default=STDOUT, metavar="FILE", help="the file to write; by default standard output"
     )
 
 
 def add_table_out(parser: Parser, what: str, *, required: bool) -> None:
-    """Add the arguments that name the table to write; the help begins with ``what``."""
+    """Add the arguments of the table to write; the help begins with ``what``."""
     parser.add_argument(
         "-o", "--out", required=required, metavar="FILE",
         help=f"{what} Parquet, CSV, NDJSON or Arrow file, a DuckDB file's table (scored.duckdb::late), or '-', CSV on "
@@ -98,7 +98,7 @@ def add_table_out(parser: Parser, what: str, *, required: bool) -> None:
 
 
 def check_table_out(options: argparse.Namespace) -> None:
-    """Raise an error if the table that a command is to write can't be written, before work starts."""
+    """Raise an error before work starts if the table to write can't be written."""
     if options.replace and table_in_database(options.out or "") is None:
         raise UsageError("--replace is for a table of a DuckDB file; other files are replaced anyway")
     if options.out is not None:
@@ -107,7 +107,7 @@ def check_table_out(options: argparse.Namespace) -> None:
 
 
 def check_data(options: argparse.Namespace) -> None:
-    """Raise `UsageError` if the arguments that name the rows do not go together."""
+    """Raise `UsageError` if the arguments of the rows conflict."""
     are_several = len(options.data) > 1
     if are_several and options.table is not None:
         raise UsageError("--table is for one DuckDB file, not for several files")
@@ -116,9 +116,9 @@ def check_data(options: argparse.Namespace) -> None:
 
 
 def read_data(options: argparse.Namespace) -> TableFiles:
-    """Return the rows that a command is to work on, and read standard input if they are there.
+    """Read the rows of a command, also from standard input.
 
-    A DuckDB file that the command also writes a table of is opened so that it can be written to.
+    A DuckDB file that the command also writes to is opened for writing.
     """
     check_data(options)
     null_values = tuple(options.null_values)
@@ -142,7 +142,7 @@ def read_data(options: argparse.Namespace) -> TableFiles:
 
 
 def other_table(path: str | None, options: argparse.Namespace) -> TableFiles | str | None:
-    """Return another table of a command, to be read as its rows are; what is no path of a table as it is."""
+    """Return another table of a command, read like its rows; anything but the path of a table unchanged."""
     if path is None or not is_table(path):
         return path
     return TableFiles((path,), null_values=tuple(options.null_values))
@@ -166,7 +166,7 @@ def _format_of_stdin(content: bytes) -> str:
 
 
 def check_keep(keep: list[str], known: list[str]) -> None:
-    """Raise `ParameterError` if a column to keep is not in the data."""
+    """Raise `ParameterError` if a column to keep is missing from the data."""
     for name in keep:
         if name not in known:
             raise ParameterError(f"column {shown(name)} is not in the data, which has {listed(known)}")

@@ -1,6 +1,6 @@
-"""The commands that look at a model: ``show``, ``evaluate``, ``compare``, ``explain``, ``plot`` and ``report``.
+"""The commands that inspect a model: ``show``, ``evaluate``, ``compare``, ``explain``, ``plot`` and ``report``.
 
-And two that look at rows here, or write the query that does so there: ``reasons`` and ``drift``.
+And ``reasons`` and ``drift``, which read rows, or write a query for a database.
 """
 
 from __future__ import annotations
@@ -273,7 +273,7 @@ def _explain(options: argparse.Namespace) -> None:
 
 
 def _output(model: Model, name: str | None) -> int:
-    """Return the number of the output, which is named by its label or its number."""
+    """Return the index of the output for a label or an index."""
     if name is None and model.ensemble.n_outputs > 1:
         labels = model.classes or range(model.ensemble.n_outputs)
         raise UsageError(f"the model has several outputs; name one by --output: {listed(labels)}")
@@ -303,7 +303,7 @@ def _beside(frame: pl.DataFrame, contributions: pl.DataFrame, keep: list[str]) -
 
 
 def _print_summary(model: Model, frame: pl.DataFrame, options: argparse.Namespace, output: int) -> None:
-    """Print the mean magnitude and the mean of each feature's contributions."""
+    """Print the mean absolute and the mean contribution of each feature."""
     step = -(-len(frame) // options.sample)
     sample = frame.gather_every(step)
     contributions = model.explain(sample, approx=options.approx, output=output).drop("bias")
@@ -318,7 +318,7 @@ def _print_summary(model: Model, frame: pl.DataFrame, options: argparse.Namespac
 
 
 def _of_output(model: Model, output: int) -> str:
-    """Return which of several outputs is explained, by its label if it has one."""
+    """Return the text that names the explained output, if there are several."""
     if model.ensemble.n_outputs == 1:
         return ""
     labels = model.ensemble.output_labels
@@ -326,7 +326,7 @@ def _of_output(model: Model, output: int) -> str:
 
 
 def _print_rows(model: Model, frame: pl.DataFrame, options: argparse.Namespace, output: int) -> None:
-    """Print each row's prediction and the contributions that move it most."""
+    """Print each row's prediction and its largest contributions."""
     contributions = model.explain(frame, approx=options.approx, output=output)
     margins = contributions.sum_horizontal()
     of_output = _of_output(model, output)
@@ -449,7 +449,7 @@ def _baseline(model: Model, baseline: pl.DataFrame | None) -> pl.DataFrame:
 
 
 def _add_here_or_there(parser: Parser) -> None:
-    """Add what names the rows: files, or the table of a database that a query is for."""
+    """Add the arguments of the rows: files, or the table of a database that a query is for."""
     parser.usage = f"{parser.prog} MODEL (DATA ... | --dialect DATABASE --table TABLE) [options]"
     add_model(parser)
     add_data(parser, optional=True)
@@ -457,7 +457,7 @@ def _add_here_or_there(parser: Parser) -> None:
 
 
 def _here_or_there(options: argparse.Namespace) -> Model:
-    """Return the model, after checking that the options are all of rows here, or all of a query."""
+    """Return the model, after checking that all options are for rows, or all for a query."""
     if options.data:
         _only_there(options, "columns", "base_margin", "limits", "tables")
         check_data(options)
@@ -477,7 +477,7 @@ def _only_here(options: argparse.Namespace, *names: str) -> None:
 
 
 def _only_there(options: argparse.Namespace, *names: str) -> None:
-    """Raise `UsageError` for an option of a query where there are rows."""
+    """Raise `UsageError` for an option of queries if there are rows."""
     strings = {action.dest: action.option_strings[0] for action in options.parser._actions if action.option_strings}
     for name in names:
         if getattr(options, name) is not None:
@@ -535,7 +535,7 @@ def _plot(options: argparse.Namespace) -> None:
 
 
 def _chart_arguments(options: argparse.Namespace, draw: Callable[..., Any]) -> dict[str, Any]:
-    """Return what the chart is drawn of, by the names of its arguments."""
+    """Return the arguments of the chart, by name."""
     known, reserved = inspect.signature(draw).parameters, ("model", "data", "row", "baseline")
     chosen = {name: getattr(options, name) for name in ("target", "weight", "feature", "time")}
     chosen = {name: value for name, value in chosen.items() if value is not None}

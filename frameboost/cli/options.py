@@ -1,8 +1,8 @@
-"""The options of commands, made of the signatures and docstrings of the public functions that they call.
+"""The options of commands, derived from the signatures and docstrings of the public functions that they call.
 
-A function has the name, the type, the default and the meaning of each parameter (`add_options`). A command names the
-parameters that are options, and what differs on a command line: text where Python
-takes an object, files where it takes frames. `arguments` passes the options on.
+Name, type, default and help of an option come from the function's parameter (`add_options`). A command lists the
+parameters that are options, and what differs on a command line: text instead of Python objects, files instead of
+frames. `arguments` passes the options on.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ Commands: TypeAlias = "argparse._SubParsersAction[Parser]"
 def add_command(
     commands: Commands, name: str, help_: str, run: Callable[[argparse.Namespace], None], example: str, notes: str = ""
 ) -> Parser:
-    """Return the parser of a new command, whose help ends with notes, in lines that stay, and the example."""
+    """Return the parser of a new command; its help ends with notes, unwrapped, and the example."""
     epilog = f"{notes}\n\nexample:\n  {example}" if notes else f"example:\n  {example}"
     parser = commands.add_parser(name, prog=f"frameboost {name}", help=help_, description=f"{help_}.", epilog=epilog)
     parser.set_defaults(run=run, parser=parser)
@@ -65,7 +65,7 @@ def add_command(
 def add_options(
     parser: argparse._ActionsContainer, function: Callable[..., Any], *names: str, **differences: Mapping[str, Any]
 ) -> None:
-    """Add an option for each of these parameters of a public function, as its signature and docstring have them.
+    """Add an option for each of these parameters of a public function, from its signature and docstring.
 
     Parameters
     ----------
@@ -74,10 +74,10 @@ def add_options(
     function
         The function.
     *names
-        The parameters that are options as they are. Switches are False by default.
+        The parameters that become options unchanged. Switches are False by default.
     **differences
-        Parameters of which something differs: arguments of ``add_argument``, and ``option`` for its name. The value is
-        stored under the parameter's name.
+        Overrides by parameter: arguments of ``add_argument``, and ``option`` for the name. The value is stored under
+        the parameter's name.
 
     Examples
     --------
@@ -103,13 +103,13 @@ def add_options(
 
 
 def arguments(options: argparse.Namespace, function: Callable[..., Any]) -> dict[str, Any]:
-    """Return the arguments of a function that are options, by name; of those that are not used the default holds."""
+    """Return the arguments of a function from its options, by name; unused options keep the default."""
     known = set(inspect.signature(function).parameters) - {"data"}
     return {name: value for name, value in vars(options).items() if name in known and value is not None}
 
 
 def _from_hint(name: str, hint: Any) -> dict[str, Any]:
-    """Return how an option is read, by the type of the parameter."""
+    """Return how to parse an option, from the type of the parameter."""
     if hint is bool:
         return {"action": "store_true"}
     members = [hint, *typing.get_args(hint)]
@@ -129,7 +129,7 @@ def _from_hint(name: str, hint: Any) -> dict[str, Any]:
 
 
 def _help(function: Callable[..., Any], name: str) -> str:
-    """Return the first sentence of a parameter's documentation, which may be that of another function's parameter."""
+    """Return the first sentence of a parameter's documentation, following references to other functions."""
     text = _documented(function).get(name, "")
     reference = re.match(r"As (?:for|in) `(?:frameboost\.)?(?:Model\.)?(\w+)`", text)
     if reference is not None:
@@ -156,7 +156,7 @@ def _documented(function: Callable[..., Any]) -> dict[str, str]:
 
 
 def names(text: str) -> list[str]:
-    """Return comma-separated names; a name with a comma in it is in double quotes.
+    """Return comma-separated names; names with a comma are in double quotes.
 
     >>> names('id,day'), names('"a,b",c'), names("")
     (['id', 'day'], ['a,b', 'c'], [])
@@ -170,7 +170,7 @@ def names(text: str) -> list[str]:
 
 
 def one_or_several(text: str) -> str | list[str]:
-    """Return a name, or several that are separated by commas.
+    """Return a name, or a list of comma-separated names.
 
     >>> one_or_several("a"), one_or_several("a,b")
     ('a', ['a', 'b'])
@@ -184,7 +184,7 @@ COLUMNS: Mapping[str, Any] = {"type": names, "action": "extend", "metavar": "COL
 
 
 def pairs(text: str) -> dict[str, str]:
-    """Return a mapping written as ``x=X,y=Y``, or as JSON, which any names can be written in.
+    """Return a mapping written as ``x=X,y=Y``, or as JSON for any names.
 
     >>> pairs('x=X,y=Y'), pairs('{"a=b": "c,d"}')
     ({'x': 'X', 'y': 'Y'}, {'a=b': 'c,d'})

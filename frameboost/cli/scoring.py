@@ -81,14 +81,14 @@ def _base_margins(names: str | list[str] | None) -> list[str]:
 
 
 def _read(model: Model, output: str) -> list[Feature]:
-    """Return the columns that an output reads, but for base margins that are not those of training."""
+    """Return the columns that an output reads, without base margins that replace those of training."""
     groups = None if model.ensemble.interval is None else model.ensemble.interval.groups
     is_read = groups is not None and output == "interval" and groups.column not in model.features
     return [*model.ensemble.read_features, *([groups.feature] if groups is not None and is_read else [])]
 
 
 class _PredictionStream:
-    """Scores a lazy frame batch by batch, as the batches are collected.
+    """Scores a lazy frame batch by batch as it is collected.
 
     Parameters
     ----------
@@ -97,7 +97,7 @@ class _PredictionStream:
     keep
         The columns of the data to keep; None for all.
     name
-        The column of predictions; several are numbered from 0.
+        The prediction column; several are numbered from 0.
     how
         The arguments of `Model.predict`.
     """
@@ -106,7 +106,7 @@ class _PredictionStream:
         self._model, self._keep, self._name, self._how = model, keep, name, how
 
     def over(self, data: pl.LazyFrame) -> pl.LazyFrame:
-        """Return the rows with predictions, as a lazy frame that scores a batch at a time."""
+        """Return the rows with predictions, as a lazy frame that scores batch by batch."""
         schema = data.collect_schema()
         check_keep(self._keep or [], schema.names())
         needed = schema.names()

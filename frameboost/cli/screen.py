@@ -1,4 +1,4 @@
-"""Tables and facts on standard output: by rich in a terminal where it is installed, otherwise as aligned text."""
+"""Tables and facts on standard output: with rich in a terminal, if installed, otherwise as aligned text."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _EIGHTHS = " ▏▎▍▌▋▊▉"
 
 
 def print_facts(facts: Mapping[str, str], title: str = "") -> None:
-    """Print names and what they are, one a line."""
+    """Print names and values, one per line."""
     facts = {shortened(name): shortened(fact, _LONGEST) for name, fact in facts.items()}
     title = shortened(title, _LONGEST)
     if (console := _console()) is not None:
@@ -41,7 +41,7 @@ def print_facts(facts: Mapping[str, str], title: str = "") -> None:
 
 
 def print_table(frame: pl.DataFrame, title: str = "", bars: str | None = None) -> None:
-    """Print a frame, numbers with six digits; a terminal shows the column ``bars`` as bars too."""
+    """Print a frame, numbers with six digits; a terminal also shows the column ``bars`` as bars."""
     title, header = shortened(title, _LONGEST), [shortened(name) for name in frame.columns]
     rows = list(zip(*([_text(value) for value in column.to_list()] for column in frame), strict=True))
     sides = [">" if column.dtype.is_numeric() else "<" for column in frame]
@@ -71,7 +71,7 @@ def _text(value: Any) -> str:
 
 
 def _console() -> Console | None:
-    """Return rich's console, which leaves out colours where NO_COLOR is set; None without rich or a terminal."""
+    """Return rich's console, without colours if NO_COLOR is set; None without rich or a terminal."""
     if not sys.stdout.isatty() or importlib.util.find_spec("rich") is None:
         return None
     from rich.console import Console
@@ -109,7 +109,7 @@ def _with_title(console: Console, table: Any, title: str) -> None:
 
 
 def _bar(value: float | None, values: Sequence[float | None]) -> Any:
-    """Return a bar as long as a value's share of the largest magnitude; negative ones have another colour."""
+    """Return a bar with the length of a value relative to the largest magnitude; negative ones have another colour."""
     from rich.text import Text
 
     largest = max((abs(v) for v in values if v is not None and math.isfinite(v)), default=0.0)

@@ -1,8 +1,4 @@
-"""The commands that train: ``frameboost train``, ``auto`` and ``cv``; and those that make another model of one.
-
-Those are ``refit``, which fits leaves to other rows, ``calibrate``, which fits probabilities, and ``conform``, which
-learns prediction intervals.
-"""
+"""The commands that train (``train``, ``auto``, ``cv``) or change a model (``refit``, ``calibrate``, ``conform``)."""
 
 from __future__ import annotations
 
@@ -100,7 +96,7 @@ def add_train(commands: Commands) -> None:
 
 
 def _add_target_and_model(parser: Parser) -> None:
-    """Add what `train` and `auto` have in common: the rows, the roles of their columns, and the model's file."""
+    """Add the common arguments of `train` and `auto`: the rows, the roles of columns, and the model file."""
     parser.usage = f"{parser.prog} DATA ... --target COLUMN -o MODEL [options]"
     _add_rows(parser)
     parser.add_argument(
@@ -109,7 +105,7 @@ def _add_target_and_model(parser: Parser) -> None:
 
 
 def _add_rows(parser: Parser) -> None:
-    """Add the rows to train on, and which of their columns are the target and the features."""
+    """Add the arguments of the rows, the target and the features."""
     add_data(parser)
     add_options(parser, fit, target={"metavar": "COLUMN"}, features=COLUMNS, exclude=COLUMNS)
 
@@ -169,7 +165,7 @@ def _metavar(item: Field[Any], hint: Any) -> str:
 
 
 def _parameters(options: argparse.Namespace) -> dict[str, Any]:
-    """Return the training parameters of a command, by their options and by --param."""
+    """Return the training parameters of a command, from their options and from --param."""
     known = [*(item.name for item in fields(Parameters)), *ALIASES]
     parameters = {name: getattr(options, name) for name in known if hasattr(options, name)}
     for name, its_value in options.settings:
@@ -212,7 +208,7 @@ def _train(options: argparse.Namespace) -> None:
 
 
 def _facts(model: Model, planned: FitPlan, options: argparse.Namespace) -> dict[str, str]:
-    """Return what a model is, what it was trained on and how good it is, by name."""
+    """Return facts about a model, its training and its quality, by name."""
     leaves = sum(tree.n_leaves for tree in model.ensemble.trees)
     held_out = (cast("LocalSource", source).count_rows() for source in planned.held_out.values())
     counts = [f"{cast('LocalSource', planned.source).count_rows():,} to train on"]
@@ -235,7 +231,7 @@ def _features(model: Model) -> str:
 
 
 def _reason(model: Model, planned: FitPlan, options: argparse.Namespace) -> str:
-    """Return why a model has its objective."""
+    """Return the reason for a model's objective."""
     if options.objective is not None:
         return "as --objective says"
     targets = planned.target
@@ -395,7 +391,7 @@ def add_conform(commands: Commands) -> None:
 def _add_change(
     commands: Commands, change: Callable[..., Model], names: Sequence[str], help_: str, example: str
 ) -> None:
-    """Add the command of a method of `Model` that returns another model for rows, and of its parameters ``names``."""
+    """Add the command of a method of `Model` that returns a changed model, with its parameters ``names``."""
     parser = add_command(commands, change.__name__, help_, partial(_write_changed, change), example)
     parser.usage = f"frameboost {change.__name__} MODEL DATA ... --target COLUMN -o MODEL [options]"
     add_model_and_data(parser)

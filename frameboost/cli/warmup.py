@@ -1,4 +1,4 @@
-"""``frameboost warmup``: compiles kernels beforehand, as when an image is built, by small fits of each kind."""
+"""``frameboost warmup``: compile kernels in advance, for example in an image, by small fits of each kind."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def _warm_up(options: argparse.Namespace) -> None:
 
 
 def _folder() -> str:
-    """Return the folder of the cache, or a folder of the package as an example of all."""
+    """Return the folder of the cache, or one of the package's folders as an example."""
     from frameboost.binning.arrays import bin_values
 
     return str(bin_values._cache.cache_path)  # type: ignore[attr-defined]

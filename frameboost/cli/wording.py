@@ -1,8 +1,8 @@
-"""Messages of Python functions as the command line says them: parameters are options, values are as one types them.
+"""Translate messages of Python functions for the command line: parameters become options, values shell words.
 
-Errors and warnings are written for people who call functions. A command says ``--valid 0.2`` where they say
-``valid=0.2``. What is in quotes is left as it is: names, labels and values of the user. Advice that is another thing on
-the command line has both forms where it is written (`frameboost.checks.messages.advice`).
+Errors and warnings are written for Python: a command says ``--valid 0.2`` for ``valid=0.2``. Quoted text, the user's
+names, labels and values, is unchanged. Advice that differs on the command line has both forms
+(`frameboost.checks.messages.advice`).
 """
 
 from __future__ import annotations
@@ -27,15 +27,14 @@ _PLAIN = {"True": "true", "False": "false", "None": "none", "dict": "mapping"}
 
 
 def as_options(message: str, parser: argparse.ArgumentParser) -> str:
-    """Return a message with the parameters in it as options of a command.
+    """Return a message with its parameters as options of a command.
 
     Parameters
     ----------
     message
-        What an error or a warning says.
+        The text of an error or a warning.
     parser
-        The parser of the command. A parameter that is none of its options is said as ``--param`` or ``--set``, if it
-        has those.
+        The parser of the command. Parameters without an option become ``--param`` or ``--set``, if it has those.
 
     Examples
     --------
@@ -82,7 +81,7 @@ def _option(name: str, value: str, options: dict[str, argparse.Action]) -> str:
 
 
 def _end_of_value(message: str, start: int) -> int:
-    """Return where a value ends that begins here: a text, one of several parts, or a word."""
+    """Return the end of the value that begins here: a string, a list or dict, or a word."""
     if quoted := re.compile(_QUOTED).match(message, start):
         return quoted.end()
     if message[start : start + 1] not in ("[", "{"):
@@ -101,7 +100,7 @@ def _end_of_value(message: str, start: int) -> int:
 
 
 def _typed(value: str) -> str:
-    """Return a value, written as in Python, as one types it in a shell.
+    """Return a Python literal as a shell word.
 
     >>> _typed("'last 20%'"), _typed("{'x': 1, 'y': -1}"), _typed("['a', 'b']"), _typed("True"), _typed("0.2")
     ("'last 20%'", 'x=1,y=-1', 'a,b', 'true', '0.2')

@@ -1,16 +1,14 @@
 """Confidence intervals of metrics by the bootstrap (Efron, "Bootstrap Methods: Another Look at the Jackknife", 1979).
 
-Of n units (rows, or all rows of a customer or of a query) n are drawn with replacement, and the metrics computed of
-them; the interval reaches from the quantile 0.025 to 0.975 of many such draws. Units that belong together, such as the
-orders of a customer, are drawn together: otherwise the interval is too narrow (Field & Welsh, "Bootstrapping clustered
-data", 2007).
+A bootstrap sample draws n of n units (rows, or all rows of a customer or of a query) with replacement; the interval is
+from the quantile 0.025 to 0.975 of the metric over many samples. Dependent rows, such as the orders of a customer, are
+drawn together, as otherwise the interval is too narrow (Field & Welsh, "Bootstrapping clustered data", 2007).
 
-Of many rows the draws are of m units, a sample of the n. A metric varies by about 1/√m then, so that deviations from
-the metric of the sample are multiplied by √(m/n) (Politis, Romano & Wolf, "Subsampling", 1999).
+With many rows, samples are drawn from a subsample of m of the n units. The deviation of a metric is then about 1/√m, so
+it is multiplied by √(m/n) (Politis, Romano & Wolf, "Subsampling", 1999).
 
 Two models are compared by a paired bootstrap (Efron & Tibshirani, "An Introduction to the Bootstrap", 1993, chapters 13
-and 8): both are evaluated on the same draw. What the rows have in common, such as a hard year, is in both metrics and
-leaves the difference.
+and 8): both are evaluated on the same samples, so that common effects, such as a hard year, cancel in the difference.
 """
 
 from __future__ import annotations
@@ -72,23 +70,23 @@ def metric_intervals(
     ensemble
         The model's.
     scored
-        What `scored_columns` returns of rows on which the model has been evaluated; of units drawn at random, if not of
-        all. Rows of a value of ``group_0``, otherwise of a query in ranking, are drawn together.
+        The result of `scored_columns` for the evaluated rows, or for randomly drawn units of them. Rows with the same
+        ``group_0``, or else the same query in ranking, form a unit.
     metrics
-        The metrics; the coefficient of determination is added where ``values`` has it.
+        The metrics; R² is added if ``values`` has it.
     values
         The metrics of all rows, by name.
     share
-        The share of all units that ``scored`` has.
+        The share of all units in ``scored``.
     draws
-        How often to draw.
+        The number of samples.
     most_rows
-        The most rows to draw from, unless one unit has more.
+        The maximum number of rows to draw from, unless one unit has more.
 
     Returns
     -------
     polars.DataFrame
-        ``metric``, ``low`` and ``high``, which are null of a single unit, and where most draws have no value (as the
+        ``metric``, ``low`` and ``high``, null for a single unit, and if the metric is undefined in most samples (as the
         AUC of one class).
     """
     units = _Units(scored)
@@ -112,7 +110,7 @@ def metric_intervals(
 
 
 def _interval(value: float, metrics: Floats, factor: float) -> tuple[float | None, ...]:
-    """Return the ends of an interval; the first metric is that of the sample, the others are of the draws."""
+    """Return the ends of an interval; the first metric is that of the data, the others are of the samples."""
     of_sample, drawn = metrics[0], metrics[1:]
     known = drawn[np.isfinite(drawn)]
     if len(known) < _MIN_KNOWN_SHARE * len(drawn) or not np.isfinite([value, of_sample]).all():
@@ -125,7 +123,7 @@ def _at_once(
     ensemble: Ensemble, scored: pl.DataFrame, units: _Units, used: Integers, several: Sequence[Integers],
     metrics: Sequence[AnyMetric],
 ) -> dict[str, Floats]:  # fmt: skip
-    """Return each metric of each draw of the units that are used, of those that can be drawn."""
+    """Return each metric for each sample of the units."""
     rows = _drawn_rows(scored, units, used)
     store_predictions(rows, ensemble)
     _, unit = units.rows(used)
@@ -138,7 +136,7 @@ def _at_once(
 
 
 def _r2(scored: pl.DataFrame) -> Metric:
-    """Return the coefficient of determination as sums, of labels less their mean, so that few digits cancel."""
+    """Return the coefficient of determination as sums, of centred labels to avoid cancellation."""
     about = f"(label - ({float(scored['label'].cast(pl.Float64).mean() or 0.0)!r}))"  # type: ignore[arg-type]
     spread = f"SUM(weight * {about} * {about}) - SUM(weight * {about}) * SUM(weight * {about}) / SUM(weight)"
     wrong = "SUM(weight * (label - prediction) * (label - prediction))"
@@ -157,7 +155,7 @@ class _Units:
         self.n_units = len(self.sizes)
 
     def rows(self, drawn: Integers) -> tuple[Integers, Integers]:
-        """Return the rows of the units that were drawn, and for each row which draw it is of."""
+        """Return the rows of the drawn units, and for each row the index of its sample."""
         sizes = self.sizes[drawn]
         which = np.repeat(np.arange(len(drawn)), sizes)
         within = np.arange(len(which)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
@@ -165,7 +163,7 @@ class _Units:
 
 
 def _numbered(values: pl.Series) -> Integers:
-    """Return 0, 1, ... for the distinct values, NULL among them."""
+    """Return indices 0, 1, ... of the distinct values, with NULL as a value."""
     distinct = values.unique(maintain_order=True)
     numbers = pl.DataFrame({"value": distinct, "number": np.arange(len(distinct))})
     numbered = pl.DataFrame({"value": values}).join(numbers, "value", "left", nulls_equal=True, maintain_order="left")
@@ -173,7 +171,7 @@ def _numbered(values: pl.Series) -> Integers:
 
 
 def _drawn_rows(scored: pl.DataFrame, units: _Units, drawn: Integers) -> RowsInMemory:
-    """Return the rows of the units that were drawn; a query that is drawn twice is two queries."""
+    """Return the rows of the drawn units; a query drawn twice counts as two queries."""
     rows, which = units.rows(drawn)
     frame = scored[rows]
     if "qid" in scored.columns:
@@ -189,7 +187,7 @@ def compare_models(
     group: str | None = None, label_upper_bound: str | None = None, eval_metric: Any = None, resamples: int = 500,
     level: float = 0.95, seed: int = 0,
 ) -> pl.DataFrame:  # fmt: skip
-    """Return the metrics that both models have, and intervals of their differences.
+    """Return the metrics that fit both models, and intervals of their differences.
 
     Parameters
     ----------
@@ -198,22 +196,22 @@ def compare_models(
     data, target, weight, group, label_upper_bound, eval_metric
         As for `frameboost.Model.evaluate`; the rows are read into memory.
     resamples
-        The number of draws; 0 for no intervals.
+        The number of bootstrap samples; 0 for no intervals.
     level
-        The share of the draws whose differences lie in the interval.
+        The confidence level of the intervals.
     seed
-        The seed of the draws.
+        The seed of the samples.
 
     Returns
     -------
     polars.DataFrame
-        ``metric``, ``first``, ``second``, ``difference`` (second minus first), and ``low`` and ``high``, the quantiles
-        of the differences; NaN of a metric that is no mean over rows and no area under a curve.
+        ``metric``, ``first``, ``second``, ``difference`` (second minus first), and ``low`` and ``high``, quantiles of
+        the differences; NaN for metrics that are neither a mean over rows nor an area under a curve.
 
     Raises
     ------
     DataError, ParameterError
-        As `frameboost.Model.evaluate`; if the models have no metric in common.
+        As `frameboost.Model.evaluate`; if no metric fits both models.
     """
     whole(0, _MAX_RESAMPLES)("resamples", resamples)
     columns = {"weight": weight, "group": group, "label_upper_bound": label_upper_bound}
@@ -242,7 +240,7 @@ def compare_models(
 
 @dataclass(frozen=True)
 class _Scored:
-    """Rows with a model's margins, the metrics by name, and the number of each row's unit of resampling."""
+    """Rows with a model's margins, the metrics by name, and the index of each row's unit of resampling."""
 
     rows: RowsInMemory
     metrics: Mapping[str, AnyMetric]
@@ -250,7 +248,7 @@ class _Scored:
 
 
 def _read(data: Any, target: str, columns: Mapping[str, str | None], *ensembles: Ensemble) -> FrameSource:
-    """Return the rows in memory, read once, so that both models have them in one order."""
+    """Read the rows into memory once, in the same order for both models."""
     features = [feature for ensemble in ensembles for feature in labelled_columns(ensemble, target)]
     source = open_rows(data, features)
     for ensemble in ensembles:
@@ -282,7 +280,7 @@ def _scored(
 
 
 def _draws(units: npt.NDArray[np.int64], resamples: int, seed: int) -> Iterator[Floats]:
-    """Yield how often each row is in some of the draws, a line a draw; rows of one unit are drawn together."""
+    """Yield blocks of samples: how often each row is drawn, (samples, rows); rows of a unit are drawn together."""
     random, n_units = np.random.default_rng(seed), int(units.max()) + 1
     several = max(1, _MAX_CELLS // len(units))
     for start in range(0, resamples, several):
@@ -291,7 +289,7 @@ def _draws(units: npt.NDArray[np.int64], resamples: int, seed: int) -> Iterator[
 
 
 def _metrics_of_draws(model: _Scored, names: Sequence[str], counts: Floats) -> Floats:
-    """Return each metric of each draw; ``counts`` has a line a draw. NaN of what rows do not add to one by one."""
+    """Return each metric for each sample, from ``counts`` (samples, rows); NaN if it is not additive over rows."""
     values = np.full((len(counts), len(names)), np.nan)
     for index, name in enumerate(names):
         metric = model.metrics[name]

@@ -17,27 +17,27 @@ def calibration_curve(
     labels: npt.ArrayLike, predictions: npt.ArrayLike, weights: npt.ArrayLike | None = None,
     *, bins: int = 10, strategy: Literal["quantile", "uniform"] = "quantile",
 ) -> pl.DataFrame:  # fmt: skip
-    """Return the mean label and the mean prediction of the rows in bins of the prediction.
+    """Return the mean label and the mean prediction in bins of the prediction.
 
     Parameters
     ----------
     labels
-        Labels: 0 or 1 of two classes, any number of a regression.
+        Labels: 0 or 1 for two classes, any number for a regression.
     predictions
         Probabilities of label 1, or predictions of the label.
     weights
-        Weights of the rows, above 0; by default 1.
+        Row weights, above 0; by default 1.
     bins
-        The most bins; those without rows are left out.
+        The maximum number of bins; empty bins are dropped.
     strategy
-        ``"quantile"``: bins of equal weight; rows of equal predictions stay together. ``"uniform"``: bins of equal
-        width, from 0 to 1 if all predictions are, otherwise from the lowest to the highest.
+        ``"quantile"``: bins of equal weight; rows with equal predictions stay together. ``"uniform"``: bins of equal
+        width, over [0, 1] if it contains all predictions, otherwise from the lowest to the highest prediction.
 
     Returns
     -------
     polars.DataFrame
         ``lowest`` and ``highest`` prediction of the bin, ``mean_prediction``, ``mean_label``, ``weight`` (the sum), and
-        ``standard_error`` of the mean label (null of one row).
+        ``standard_error`` of the mean label (null for a single row).
 
     Examples
     --------
@@ -76,8 +76,8 @@ def prediction_histogram(
     Returns
     -------
     polars.DataFrame
-        ``lower`` and ``upper`` bound, from 0 to 1 if all predictions are, otherwise from the quantile 0.005 to 0.995,
-        and ``share``; the first range also has all lower, the last all higher predictions.
+        ``lower`` and ``upper`` bound, over [0, 1] if it contains all predictions, otherwise from the quantile 0.005 to
+        0.995, and ``share``; predictions below or above count in the first or last range.
 
     Examples
     --------
@@ -95,7 +95,7 @@ def _range(score: npt.NDArray[np.float64]) -> tuple[float, float]:
 
 
 def _bin(frame: pl.DataFrame, bins: int, strategy: str) -> pl.Series:
-    """Return the bin of each row of a frame that is sorted by score."""
+    """Return the bin of each row of a frame sorted by score."""
     score = frame["score"].to_numpy()
     if strategy == "uniform":
         return pl.Series(np.searchsorted(np.linspace(*_range(score), bins + 1)[1:-1], score))

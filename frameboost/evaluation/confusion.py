@@ -1,4 +1,4 @@
-"""The confusion matrix: how often each class is taken for each class."""
+"""The confusion matrix."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["confusion_matrix"]
 def confusion_matrix(
     labels: npt.ArrayLike, predictions: npt.ArrayLike, n_classes: int, weights: npt.ArrayLike | None = None
 ) -> pl.DataFrame:
-    """Return a row for each pair of an actual and a predicted class.
+    """Return the confusion matrix, one row per pair of an actual and a predicted class.
 
     Parameters
     ----------
@@ -21,13 +21,13 @@ def confusion_matrix(
     n_classes
         The number of classes.
     weights
-        Weights of the rows, above 0; by default 1.
+        Row weights, above 0; by default 1.
 
     Returns
     -------
     polars.DataFrame
-        ``actual`` and ``predicted`` (Int64), ``weight`` (the sum; without weights the number of rows), and ``share`` of
-        the rows of that actual class (null if there are none).
+        ``actual`` and ``predicted`` (Int64), ``weight`` (the sum; without weights the number of rows), and ``share``
+        within the actual class (null if it has no rows).
 
     Examples
     --------

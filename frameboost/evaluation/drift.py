@@ -1,4 +1,4 @@
-"""Drift of a model's features over time: the population stability index of each feature in each period."""
+"""Drift of a model's features: the population stability index of each feature, overall or by period."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ _FEW_PERIODS = 40
 
 
 def stability_index(actual: npt.ArrayLike, expected: npt.ArrayLike) -> float:
-    """Return the population stability index of shares of rows: Σ (a − e) ln(a / e), a actual and e expected shares.
+    """Return the population stability index Σ (a − e) ln(a / e) for actual shares a and expected shares e.
 
-    Shares below 0.0001 count as that, as the logarithm of none would be infinite.
+    Shares are clipped at 0.0001, which keeps the logarithm finite.
 
     >>> round(stability_index([0.25, 0.75], [0.5, 0.5]), 6)
     0.274653
@@ -44,10 +44,10 @@ def stability_index(actual: npt.ArrayLike, expected: npt.ArrayLike) -> float:
 def drift_frame(
     ensemble: Ensemble, data: Any, baseline: pl.DataFrame, time: str | None = None, every: str = "1mo"
 ) -> pl.DataFrame:
-    """Return the population stability index of each feature of a baseline, of all rows or in each period.
+    """Return the population stability index of each feature of a baseline, overall or by period.
 
-    It is the `stability_index` over a feature's bins of the shares of rows in the period and in the baseline, as in
-    `frameboost.DatabaseModel.drift_query`.
+    The `stability_index` compares the shares of rows in the bins of a feature with the baseline, as
+    `frameboost.DatabaseModel.drift_query` does.
 
     Parameters
     ----------
@@ -56,25 +56,24 @@ def drift_frame(
     data
         As for `frameboost.Model.predict`, with the types of training.
     baseline
-        The frame that `frameboost.DatabaseModel.baseline` returned, or its rows of some features.
+        A result of `frameboost.DatabaseModel.baseline`, or its rows for some features.
     time
-        A column of dates or timestamps, or one whose distinct values are periods, such as a year; None for all rows
-        together.
+        A column of dates or timestamps, or of periods, such as a year; None for all rows together.
     every
         The length of a period of dates or timestamps, as in polars' ``dt.truncate``.
 
     Returns
     -------
     polars.DataFrame
-        ``period`` (the start, or the value; not of all rows together), ``feature``, ``psi``, ``rows`` (of the period);
-        rows without a time are left out.
+        ``period`` (its start, or the value; only with ``time``), ``feature``, ``psi``, ``rows`` (of the period); rows
+        without a time are ignored.
 
     Raises
     ------
     DataError
-        If a column is not there, has another type than in training, or has too many periods; if there are no rows.
+        If a column is missing, has a type that differs from training, or has too many periods; if there are no rows.
     ParameterError
-        If the baseline is not of this model, or ``every`` is no period.
+        If the baseline belongs to another model, or ``every`` is not a period.
     """
     bins = bins_of(baseline, ensemble.features)
     features = [ensemble.features[number] for number in bins]
@@ -91,7 +90,7 @@ def drift_frame(
 
 
 def periods_of(frame: pl.DataFrame, time: str, every: str | None = None) -> pl.Series:
-    """Return the period of each row: its start, by default of the shortest periods that are few, or the value itself.
+    """Return the period of each row: its start, by default for the shortest period with few starts, or its value.
 
     >>> days = pl.DataFrame({"day": pl.date_range(pl.date(2013, 1, 1), pl.date(2013, 3, 31), eager=True)})
     >>> periods_of(days, "day").value_counts(sort=True).rows()[0], len(periods_of(days, "day").unique())
@@ -116,7 +115,7 @@ def periods_of(frame: pl.DataFrame, time: str, every: str | None = None) -> pl.S
 
 
 def _truncated(times: pl.Series) -> pl.Series:
-    """Return the starts of periods, of the shortest length of which there are few."""
+    """Return the starts of periods, by default of the shortest period with few distinct starts."""
     for every in _LENGTHS:
         starts = times.dt.truncate(every)
         if starts.n_unique() <= _FEW_PERIODS:
@@ -125,7 +124,7 @@ def _truncated(times: pl.Series) -> pl.Series:
 
 
 def _of_feature(frame: pl.DataFrame, feature: Feature, bins: Sequence[DriftBin], period: pl.Series) -> pl.DataFrame:
-    """Return the index of one feature in each period."""
+    """Return the index of one feature by period."""
     kind = feature.type
     ordered = sorted((b for b in bins if b.number != MISSING), key=lambda b: b.number)
     present = len(ordered)  # the code of a missing value, after those of the bins

@@ -1,4 +1,4 @@
-"""How good a model is on labelled rows: metrics, confusion and curves, of all rows or by group (`Model.evaluate`)."""
+"""The quality of a model on labelled rows: metrics, confusion matrix, curves, also by group (`Model.evaluate`)."""
 
 from __future__ import annotations
 
@@ -33,27 +33,27 @@ __all__ = ["Evaluation", "evaluate_model", "score_counts"]
 
 
 class Evaluation:
-    """How good a model is on labelled rows; `frameboost.Model.evaluate` returns one.
+    """The quality of a model on labelled rows, returned by `frameboost.Model.evaluate`.
 
-    The metrics are there. Each other frame is made when it is first read, from counts of the rows by label and
-    prediction that are taken where the data are; with ``by`` it begins with the columns of the group.
+    Metrics are computed at once, all other frames on first access, from counts of rows by label and prediction that are
+    taken where the data is. With ``by`` frames begin with the columns of the group.
 
     Parameters
     ----------
     metrics
-        What `metrics` returns.
+        The value of `metrics`.
     counts
-        Returns the weights of the rows by label and by values of an output.
+        A function that returns the weight of rows by label and by values of an output.
     n_classes
-        The number of classes, 0 of a regression.
+        The number of classes, 0 for a regression.
     scores
-        The output that tells how likely a class is.
+        The output to rank rows by for a class.
     by
         The columns of the groups.
     labels
-        The labels of the classes, by number; none where classes are numbered.
+        The class labels by index; empty if classes are numbers.
     intervals
-        Returns what `interval` does; None if the model has no intervals.
+        A function that returns the value of `interval`; None if the model has no intervals.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class Evaluation:
 
     @property
     def metrics(self) -> pl.DataFrame:
-        """A row for each metric: ``metric`` and ``value``; with groups their columns and ``rows`` first.
+        """One row per metric: ``metric`` and ``value``; with groups, first their columns and ``rows``.
 
         Examples
         --------
@@ -87,10 +87,10 @@ class Evaluation:
 
     @cached_property
     def interval(self) -> pl.DataFrame:
-        """How good the model's intervals are: ``coverage``, which is promised, ``held`` and ``mean_width``.
+        """The quality of prediction intervals: ``coverage`` (nominal), ``held`` (empirical) and ``mean_width``.
 
-        ``held`` is the share of these rows, by their weights, whose label is within its interval. With groups there is
-        a row for each, with their columns first.
+        ``held`` is the weighted share of rows with the label inside the interval. With groups one row per group, with
+        its columns first.
 
         Examples
         --------
@@ -109,7 +109,7 @@ class Evaluation:
 
     @cached_property
     def confusion(self) -> pl.DataFrame:
-        """How often each class is taken for each: ``actual``, ``predicted``, ``weight``, ``share`` of the actual one.
+        """The confusion matrix: ``actual``, ``predicted``, ``weight``, and ``share`` within the actual class.
 
         Examples
         --------
@@ -131,23 +131,23 @@ class Evaluation:
     def roc(self) -> pl.DataFrame:
         """The ROC curve: ``threshold``, ``false_positive_rate`` and ``true_positive_rate``.
 
-        Of more than two classes there is the column ``class`` before them: each class against all others.
+        For more than two classes, each against the rest, with a first column ``class``.
         """
         return self._curves("roc", lambda rows: roc_curve(rows["label"], rows["score"], rows["weight"]))
 
     @cached_property
     def precision_recall(self) -> pl.DataFrame:
-        """Precision and recall by ``threshold``; of more than two classes each against all others, by ``class``."""
+        """Precision and recall by ``threshold``; for more than two classes, each against the rest, by ``class``."""
         return self._curves(
             "precision_recall", lambda rows: precision_recall_curve(rows["label"], rows["score"], rows["weight"])
         )
 
     @cached_property
     def calibration(self) -> pl.DataFrame:
-        """The mean label of rows of similar predictions, in 10 bins of equal weight.
+        """The mean label in 10 bins of equal weight by prediction.
 
-        Columns: ``lowest``, ``highest``, ``mean_prediction``, ``mean_label`` and ``weight``; of more than two classes
-        each against all others, by ``class``.
+        Columns: ``lowest``, ``highest``, ``mean_prediction``, ``mean_label`` and ``weight``; for more than two classes,
+        each against the rest, by ``class``.
         """
         return self._curves(
             "calibration",
@@ -158,7 +158,7 @@ class Evaluation:
     def _curves(
         self, name: str, curve: Callable[[pl.DataFrame], pl.DataFrame], *, needs_classes: bool = True
     ) -> pl.DataFrame:
-        """Return the curve of each group, and of each class if there are more than two."""
+        """Return the curve of each group, and for more than two classes of each class."""
         if needs_classes:
             self._require_classes(name)
         rows = self._counts(self._scores)
@@ -198,7 +198,7 @@ def evaluate_model(
     predictor: Predictor, data: Any, target: str | Sequence[str], by: str | Sequence[str] | None, weight: str | None,
     group: str | None, label_upper_bound: str | None, base_margin: str | Sequence[str] | None, eval_metric: Any,
 ) -> Evaluation:  # fmt: skip
-    """Return how good a model is on rows; `frameboost.Model.evaluate` describes the arguments."""
+    """Evaluate a model on labelled rows; the arguments are those of `frameboost.Model.evaluate`."""
     ensemble = predictor.ensemble.started_from(base_margin)
     predictor = predictor.started_from(base_margin).of_numbers()
     loss = ensemble.loss
@@ -226,7 +226,7 @@ def evaluate_model(
 
 
 def _with_labels(frame: pl.DataFrame, columns: Sequence[str], labels: Labels) -> pl.DataFrame:
-    """Return a frame that has the labels in columns of their numbers, as which the target is read."""
+    """Return a frame with class indices replaced by labels."""
     names = [label for label in labels if isinstance(label, str)]
     if not names:
         return frame
@@ -239,7 +239,7 @@ def _with_labels(frame: pl.DataFrame, columns: Sequence[str], labels: Labels) ->
 def score_counts(
     predictor: Predictor, source: LocalSource, roles: Mapping[str, str], by: Sequence[str], output: str
 ) -> pl.DataFrame:
-    """Return the weights of the rows by group, label and score."""
+    """Return the weight of rows by group, label and score."""
     if isinstance(source, FrameSource):
         frame = _scored_frame(predictor, source, roles, by, output)
         return frame.group_by(pl.exclude("weight"), maintain_order=True).agg(pl.col("weight").sum())
@@ -251,9 +251,9 @@ def score_counts(
 def _interval_coverage(
     predictor: Predictor, source: LocalSource, roles: Mapping[str, str], by: Sequence[str]
 ) -> pl.DataFrame:
-    """Return ``coverage``, ``held`` and ``mean_width`` of the model's intervals, for each group in order if there are.
+    """Return ``coverage``, ``held`` and ``mean_width`` of the model's intervals, by group in order if there are any.
 
-    ``held`` is the share of labels that are within their intervals; rows count by their weights.
+    ``held`` is the weighted share of labels inside their intervals.
     """
     interval = predictor.ensemble.interval
     assert interval is not None
@@ -285,7 +285,7 @@ def _interval_coverage(
 def _scored_frame(
     predictor: Predictor, source: FrameSource, roles: Mapping[str, str], by: Sequence[str], output: str
 ) -> pl.DataFrame:
-    """Return each row's ``group_0``, ..., ``label``, ``weight``, and ``score``, or ``score_0``, ..., or interval."""
+    """Return each row's ``group_0``, ..., ``label``, ``weight``, and ``score``, ``score_0``, ..., or interval."""
     lookup = predictor.ensemble.output(output).lookup
     columns = [*predictor.ensemble.read_names, *roles.values(), *by, *([] if lookup is None else [lookup.column])]
     frame = source.to_frame(list(dict.fromkeys(columns))).collect()
@@ -305,7 +305,7 @@ def _scored_frame(
 def _scored_relation(
     predictor: Predictor, source: RelationSource, roles: Mapping[str, str], by: Sequence[str], output: str
 ) -> Iterator[duckdb.DuckDBPyRelation]:
-    """Return the same columns of a relation, whose rows stay in the database."""
+    """Return the columns of `_scored_frame` as a relation; its rows stay in the database."""
     name = free_name("prediction", source.names())
     with closed_after(DuckDBSession(source.relation)) as session:
         kept = list(dict.fromkeys([*roles.values(), *by]))

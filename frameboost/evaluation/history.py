@@ -12,18 +12,18 @@ _SET = re.compile(r"(train|valid|validation_\d+)_(.+)", re.DOTALL)
 
 
 def long_history(history: pl.DataFrame) -> pl.DataFrame:
-    """Return a row for each round, set of rows and metric.
+    """Return one row per round, evaluation set and metric.
 
     Parameters
     ----------
     history
-        `frameboost.Model.history`, or what `frameboost.cv` returns.
+        `frameboost.Model.history`, or a result of `frameboost.cv`.
 
     Returns
     -------
     polars.DataFrame
-        ``metric``, ``set`` ("train", "valid", ...; empty for a column without one), ``round``, ``value``, and ``std``,
-        the standard deviation over the folds (null of a fit).
+        ``metric``, ``set`` ("train", "valid", ...; empty for a column without a set), ``round``, ``value``, and
+        ``std``, the standard deviation over the folds (null for a fit).
 
     Examples
     --------

@@ -1,8 +1,8 @@
-"""The importance of features on rows: by how much worse predictions get without them, and by contributions.
+"""The importance of features on rows: by permutation and by Shapley values.
 
 Permutation importance (Breiman, "Random Forests", 2001; Fisher, Rudin & Dominici, "All Models are Wrong, but Many are
-Useful", JMLR 2019): a feature's values are dealt anew to the rows, which leaves their distribution and takes away what
-they say about the label. Of Shapley values it is the mean magnitude (Lundberg & Lee, NeurIPS 2017).
+Useful", JMLR 2019) permutes the values of a feature among the rows, which keeps their distribution and breaks their
+relation to the label. Shapley importance is the mean absolute Shapley value (Lundberg & Lee, NeurIPS 2017).
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def permutation_importance(
     predictor: Predictor, data: Any, target: str | Sequence[str], *, weight: str | None, group: str | None,
     label_upper_bound: str | None, eval_metric: Any, repeats: int, seed: int,
 ) -> pl.DataFrame:  # fmt: skip
-    """Return ``feature``, ``importance`` and ``deviation``, as `frameboost.Model.importance` describes them."""
+    """Return ``feature``, ``importance`` and ``deviation`` for `frameboost.Model.importance`."""
     ensemble, numbers = predictor.ensemble, predictor.of_numbers()
     metrics = evaluation_metrics(ensemble.loss, ensemble.parameters, eval_metric)
     metric = metrics[0] if eval_metric is None else metrics[-1]
@@ -79,7 +79,7 @@ def permutation_importance(
 def _importance_of_deals(
     ensemble: Ensemble, repeats: int, seed: int, error: Callable[[tuple[str, int] | None], float]
 ) -> pl.DataFrame:
-    """Return the result, where ``error`` is that of rows with a column's values dealt anew by draws of a key."""
+    """Return the importance of features; ``error`` evaluates rows with a column permuted by draws of a key."""
     whole, worse = error(None), np.zeros((len(ensemble.features), repeats))
     for number in _used(ensemble):
         for repeat in range(repeats):
@@ -89,7 +89,7 @@ def _importance_of_deals(
 
 
 def contribution_importance(predictor: Predictor, data: Any) -> pl.DataFrame:
-    """Return ``feature`` and ``importance``: the mean magnitude of Shapley values, summed over the outputs."""
+    """Return ``feature`` and ``importance``: the mean absolute Shapley value, summed over outputs."""
     ensemble = predictor.ensemble
     if isinstance(data, DatabaseTable):
         _check_columns(ensemble, data, [], {})
@@ -109,14 +109,14 @@ def contribution_importance(predictor: Predictor, data: Any) -> pl.DataFrame:
 def _check_columns(
     ensemble: Ensemble, table: DatabaseTable, target: str | Sequence[str], roles: Mapping[str, str | None]
 ) -> None:
-    """Raise an error if a column of a database's table is not there, or is not as the model needs it."""
+    """Raise an error if a column of a database table is missing, or has a type that the model can't read."""
     ensemble.find_in(table)
     if target:
         find_roles(table, target, roles["weight"], None, roles["label_upper_bound"])
 
 
 def _used(ensemble: Ensemble) -> list[int]:
-    """Return the numbers of the features by which predictions may differ."""
+    """Return the indices of the features that predictions may depend on."""
     if ensemble.is_linear:
         return list(range(len(ensemble.features)))
     return split_features(ensemble.trees)

@@ -1,4 +1,4 @@
-"""The metrics that fit a model, of all rows and by group, where the rows are: in a polars frame or in DuckDB."""
+"""The metrics that fit a model, overall and by group, computed where the data is: in a polars frame or in DuckDB."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _MAX_GROUPS = 10_000
 
 
 def group_columns(source: LocalSource, by: str | Sequence[str] | None) -> list[str]:
-    """Return the columns of groups, or raise an error if one can't be one."""
+    """Return the group columns; check that each can be one."""
     columns = [by] if isinstance(by, str) else list(by or [])
     for name in columns:
         if name not in source.names():
@@ -51,9 +51,9 @@ def evaluated_metrics(
     predictor: Predictor, source: LocalSource, roles: Mapping[str, str], by: Sequence[str],
     metrics: Sequence[AnyMetric], *, r2: bool,
 ) -> pl.DataFrame:  # fmt: skip
-    """Return a row for each group and metric: the columns of ``by``, ``rows``, ``metric`` and ``value``.
+    """Return one row per group and metric: the columns of ``by``, ``rows``, ``metric`` and ``value``.
 
-    ``r2`` is whether to add the coefficient of determination where it fits.
+    ``r2`` adds the coefficient of determination if it fits.
     """
     ensemble = predictor.ensemble
     opened = (
@@ -77,7 +77,7 @@ def evaluated_metrics(
 def _values(
     rows: FixedRows, ensemble: Ensemble, roles: Mapping[str, str], metrics: Sequence[AnyMetric], *, r2: bool
 ) -> dict[str, float]:
-    """Return the metrics of rows whose margins are those of the model."""
+    """Return the metrics of rows with the model's margins."""
     loss = ensemble.loss
     check_evaluated(rows, loss, roles)
     check_queries(rows, loss, metrics, roles, exponential=bool(ensemble.parameters.get("ndcg_exp_gain", True)))
@@ -85,7 +85,7 @@ def _values(
 
 
 def metric_values(rows: FixedRows, ensemble: Ensemble, metrics: Sequence[AnyMetric], *, r2: bool) -> dict[str, float]:
-    """Return the metrics of rows that have been checked, by name; with ``r2`` that too where it fits."""
+    """Return the metrics of checked rows by name, with ``r2`` also R² if it fits."""
     store_predictions(rows, ensemble)
     values = {metric.name: evaluate(metric, rows) for metric in metrics}
     if r2 and "rmse" in values and len(ensemble.loss.labels) == 1:
@@ -94,9 +94,9 @@ def metric_values(rows: FixedRows, ensemble: Ensemble, metrics: Sequence[AnyMetr
 
 
 def store_predictions(rows: FixedRows, ensemble: Ensemble) -> None:
-    """Define the predictions that metrics are of: after a calibration, those of that link.
+    """Define the predictions for metrics; after calibration, those of the calibrated link.
 
-    Several predictions are stored: each of the queries that a metric of K classes takes would define all K anew.
+    Several predictions are materialised, as every query of a K-class metric would compute all K again.
     """
     loss = ensemble.loss
     if ensemble.calibration is not None:
@@ -111,14 +111,14 @@ def store_predictions(rows: FixedRows, ensemble: Ensemble) -> None:
 
 @dataclass(frozen=True)
 class _ScoredFrame:
-    """Rows of a frame, with roles and margins by their names and the columns of groups."""
+    """Rows of a frame with named columns for roles, margins and groups."""
 
     frame: pl.DataFrame
     names: Sequence[str]
     by: Mapping[str, str]
 
     def groups(self) -> Iterator[tuple[pl.DataFrame | None, FixedRows]]:
-        """Yield each group's values and its rows."""
+        """Yield the values and the rows of each group."""
         if not self.by:
             yield None, rows_of(self.frame, self.names)
             return
@@ -140,7 +140,7 @@ def _in_polars(
 def scored_columns(
     predictor: Predictor, source: FrameSource, roles: Mapping[str, str], by: Sequence[str] = ()
 ) -> pl.DataFrame:
-    """Return a frame with the columns of the roles and the margins by their names, and ``by`` as ``group_0`` ..."""
+    """Return a frame with the columns of the roles, the margins, and ``by`` as ``group_0`` ..."""
     read = list(dict.fromkeys([*predictor.ensemble.read_names, *roles.values(), *by]))
     frame = source.to_frame(read).collect()
     if predictor.ensemble.offset is not None:
@@ -155,14 +155,14 @@ def scored_columns(
 
 @dataclass(frozen=True)
 class _ScoredTable:
-    """A temporary table of the user's connection, with roles and margins by their names and the number of the group."""
+    """A temporary table of the user's connection with columns for roles, margins and the group index."""
 
     relation: duckdb.DuckDBPyRelation
     names: Sequence[str]
     by: Sequence[str]
 
     def groups(self) -> Iterator[tuple[pl.DataFrame | None, FixedRows]]:
-        """Yield each group's values and its rows."""
+        """Yield the values and the rows of each group."""
         if not self.by:
             with closed_after(rows_of(self.relation, self.names)) as rows:
                 yield None, rows
@@ -208,7 +208,7 @@ def _in_duckdb(
 
 
 def _check_known(scored: duckdb.DuckDBPyRelation, ensemble: Ensemble) -> None:
-    """Raise `DataError` if a margin is no number, as what is added to it is none."""
+    """Raise `DataError` if a margin is not finite because its offset is not."""
     if ensemble.offset is None:
         return
     for margin, name in zip(ensemble.loss.margins, ensemble.offset.columns, strict=True):

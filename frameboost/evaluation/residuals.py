@@ -1,4 +1,4 @@
-"""Residuals, label minus prediction: their quantiles by prediction, and their histogram."""
+"""Residuals, label minus prediction: quantiles by prediction, and a histogram."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ def residual_quantiles(
     labels, predictions
         Numbers.
     weights
-        Weights of the rows, above 0; by default 1.
+        Row weights, above 0; by default 1.
     bins
-        The most bins. Each has about the same number of rows; rows of equal predictions stay together.
+        The maximum number of bins. Each has about the same number of rows; rows with equal predictions stay together.
 
     Returns
     -------
     polars.DataFrame
-        ``prediction`` (the mean), ``mean`` residual, ``p10``, ``p50`` and ``p90`` (quantiles that are residuals of
-        rows), ``weight`` (the sum).
+        ``prediction`` (the mean), ``mean`` residual, ``p10``, ``p50`` and ``p90`` (without interpolation), ``weight``
+        (the sum).
 
     Examples
     --------
@@ -56,10 +56,10 @@ def residual_quantiles(
 def residual_histogram(
     labels: npt.ArrayLike, predictions: npt.ArrayLike, weights: npt.ArrayLike | None = None, *, bins: int = 40
 ) -> pl.DataFrame:
-    """Return the shares of the residuals in ranges of equal width.
+    """Return the shares of the weight in ranges of the residual of equal width.
 
-    Arguments are as in `residual_quantiles`. The first range also has all lower, the last all higher residuals: ranges
-    reach from the quantile 0.005 to 0.995.
+    Arguments are as in `residual_quantiles`. Ranges cover the quantiles 0.005 to 0.995; residuals below or above count
+    in the first or last range.
 
     Returns
     -------

@@ -32,18 +32,18 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class TwoClasses:
-    """One class against all others.
+    """One class against the rest.
 
     Attributes
     ----------
     name
         The class, as text.
     labels
-        1 where a row is of the class, otherwise 0.
+        1 for rows of the class, otherwise 0.
     scores
-        Numbers that are higher the more likely the class is.
+        Scores, higher for more likely rows.
     weights
-        The rows' weights.
+        The row weights.
     """
 
     name: str
@@ -54,18 +54,18 @@ class TwoClasses:
 
 @dataclass(frozen=True)
 class ScoredRows:
-    """Rows of a weight above 0.
+    """Rows with a weight above 0.
 
     Attributes
     ----------
     labels
         Float64, shape (rows,).
     predictions
-        Shape (rows,), or (rows, outputs) of a model of several outputs.
+        Shape (rows,), or (rows, outputs) for several outputs.
     weights
         Above 0, shape (rows,).
     class_names
-        The labels of the model's classes as text, by number; empty where classes are numbered.
+        The class labels as text, by index; empty if classes are numbers.
     """
 
     labels: Floats
@@ -74,12 +74,12 @@ class ScoredRows:
     class_names: tuple[str, ...] = ()
 
     def each_class(self, target: str) -> Iterator[TwoClasses]:
-        """Yield each class against all others; of two classes only class 1.
+        """Yield each class against the rest; for two classes only class 1.
 
         Raises
         ------
         DataError
-            If a label is no class.
+            If a label is not a class.
         """
         scores = self.predictions
         n_classes = scores.shape[1] if scores.ndim == 2 else 2
@@ -90,7 +90,7 @@ class ScoredRows:
             yield TwoClasses(name, (self.labels == number).astype(np.float64), of_class, self.weights)
 
     def check_classes(self, n_classes: int, target: str) -> None:
-        """Raise `DataError` if a label is none of 0, 1, ..., ``n_classes`` - 1."""
+        """Raise `DataError` if a label is not in 0, 1, ..., ``n_classes`` - 1."""
         wrong = ~np.isin(self.labels, np.arange(n_classes))
         if wrong.any():
             accepted = "0 and 1" if n_classes == 2 else f"the classes 0 to {n_classes - 1}"
@@ -101,15 +101,14 @@ class ScoredRows:
 
 
 def score_rows(predictor: Predictor, data: Any, target: str, weight: str | None, output: str) -> ScoredRows:
-    """Return the labels and predictions of the rows with a weight above 0.
+    """Return labels and predictions of the rows with a weight above 0.
 
-    Data that are such rows already, of the same output, are returned as they are: a caller that needs them several
-    times scores once.
+    `ScoredRows` of the same output are returned unchanged, so that callers who need them several times score once.
 
     Raises
     ------
     DataError
-        If a column is not there, no row is left, a label is missing, or a weight is not a number of 0 or more.
+        If a column is missing, no row is left, a label is missing, or a weight is not a number of 0 or more.
     """
     if isinstance(data, ScoredRows):
         return data
@@ -146,12 +145,12 @@ def score_rows(predictor: Predictor, data: Any, target: str, weight: str | None,
 
 
 def scores_for_ranking(loss: Loss, what: str) -> str:
-    """Return the output whose order tells how likely a class is: the probability, or the prediction or the margin.
+    """Return the output to rank rows by for a class: the probability, the prediction or the margin.
 
     Raises
     ------
     ParameterError
-        If the model has several outputs that are no classes; ``what`` needs one score a row.
+        If the model has several outputs that are not classes; ``what`` needs one score per row.
     """
     if loss.n_predictions > 1 and not loss.has_margin_of_each_class:
         raise ParameterError(
@@ -164,12 +163,12 @@ def scores_for_ranking(loss: Loss, what: str) -> str:
 
 
 def _read_rows(source: Source, names: list[str]) -> pl.DataFrame:
-    """Return the columns, read once, so that features, labels and weights have the same row order.
+    """Read the columns once, so that features, labels and weights have the same row order.
 
     Raises
     ------
     DataError
-        If one of them is not there.
+        If a column is missing.
     """
     missing = [name for name in names if name not in source.names()]
     if missing:
@@ -178,5 +177,5 @@ def _read_rows(source: Source, names: list[str]) -> pl.DataFrame:
 
 
 def _numbers(frame: pl.DataFrame, name: str) -> Floats:
-    """Return a numeric or Boolean column as float64, NaN where it is NULL."""
+    """Return a numeric or Boolean column as float64, NULL as NaN."""
     return frame.select(column(name).cast(pl.Float64).fill_null(np.nan)).to_series().to_numpy()

@@ -1,6 +1,6 @@
 """Curves over the threshold of a score: ROC, precision and recall, costs, gains and lift.
 
-All are made of the same counts: with a threshold t, the rows of a score of at least t are taken for positive.
+All derive from the same counts: with threshold t, rows with a score of t or more are predicted positive.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ def roc_curve(labels: npt.ArrayLike, scores: npt.ArrayLike, weights: npt.ArrayLi
     labels
         0 or 1 for each row.
     scores
-        Numbers that are higher the more likely label 1 is.
+        Scores, higher for more likely rows.
     weights
-        Weights of the rows, above 0; by default 1.
+        Row weights, above 0; by default 1.
 
     Returns
     -------
     polars.DataFrame
-        ``threshold`` (descending, first infinity), ``false_positive_rate``, ``true_positive_rate``; a row for each
+        ``threshold`` (descending, first infinity), ``false_positive_rate``, ``true_positive_rate``; one row per
         distinct score.
 
     Raises
@@ -57,7 +57,7 @@ def roc_curve(labels: npt.ArrayLike, scores: npt.ArrayLike, weights: npt.ArrayLi
 
 
 def roc_auc(curve: pl.DataFrame) -> float:
-    """Return the area under the curve that `roc_curve` returned, by trapezoids.
+    """Return the area under a curve of `roc_curve`, by trapezoids.
 
     >>> roc_auc(roc_curve([0, 1, 0, 1], [0.1, 0.4, 0.4, 0.9]))
     0.875
@@ -97,7 +97,7 @@ def precision_recall_curve(
 
 
 def average_precision(curve: pl.DataFrame) -> float:
-    """Return the mean precision over the steps of recall of the curve that `precision_recall_curve` returned.
+    """Return the average precision of a curve of `precision_recall_curve`: the mean precision over the steps of recall.
 
     >>> average_precision(precision_recall_curve([0, 1, 0, 1], [0.1, 0.2, 0.3, 0.9]))
     0.8333333333333333
@@ -110,20 +110,20 @@ def threshold_costs(
     labels: npt.ArrayLike, scores: npt.ArrayLike, weights: npt.ArrayLike | None = None,
     *, false_positive: float = 1.0, false_negative: float = 1.0,
 ) -> pl.DataFrame:  # fmt: skip
-    """Return what the wrong decisions cost with each distinct score as threshold.
+    """Return the cost of errors with each distinct score as threshold.
 
     Parameters
     ----------
     labels, scores, weights
         As in `roc_curve`.
     false_positive, false_negative
-        The costs of a row with label 0 taken for positive, and of one with label 1 taken for negative.
+        The costs of a false positive and of a false negative.
 
     Returns
     -------
     polars.DataFrame
-        ``threshold`` (descending, first infinity: no row is taken for positive), ``false_positives`` and
-        ``false_negatives`` (sums of weights), ``cost`` (a row, the mean over the weights).
+        ``threshold`` (descending, first infinity: no row is predicted positive), ``false_positives`` and
+        ``false_negatives`` (sums of weights), ``cost`` (the weighted mean per row).
 
     Examples
     --------
@@ -140,15 +140,15 @@ def threshold_costs(
 
 
 def gains_curve(labels: npt.ArrayLike, scores: npt.ArrayLike, weights: npt.ArrayLike | None = None) -> pl.DataFrame:
-    """Return which share of the positives is among the rows of the highest scores.
+    """Return the share of positives among the rows with the highest scores.
 
     Arguments are as in `roc_curve`.
 
     Returns
     -------
     polars.DataFrame
-        ``threshold`` (descending, first infinity), ``share_of_rows``, ``share_of_positives``, and ``lift``, the second
-        divided by the first (null for no rows).
+        ``threshold`` (descending, first infinity), ``share_of_rows``, ``share_of_positives``, and ``lift``, their ratio
+        (null for no rows).
 
     Raises
     ------
@@ -172,7 +172,7 @@ def gains_curve(labels: npt.ArrayLike, scores: npt.ArrayLike, weights: npt.Array
 def _counts(
     labels: npt.ArrayLike, scores: npt.ArrayLike, weights: npt.ArrayLike | None
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """Return the distinct scores, descending after infinity, and the weights of label 1 and label 0 from each up."""
+    """Return the distinct scores, descending after infinity, and the weights of labels 1 and 0 from each score up."""
     label, score = np.asarray(labels, dtype=np.float64), np.asarray(scores, dtype=np.float64)
     weight = weights_of(weights, len(label))
     _require(len(label) > 0, "at least one row")

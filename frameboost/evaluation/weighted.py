@@ -1,4 +1,4 @@
-"""What the tables share: weights that may be left out, and weighted histograms."""
+"""Helpers of the tables: optional weights, and weighted histograms."""
 
 from __future__ import annotations
 
@@ -12,15 +12,14 @@ Floats = npt.NDArray[np.float64]
 
 
 def weights_of(weights: npt.ArrayLike | None, n_rows: int) -> Floats:
-    """Return the rows' weights, 1 for each if none are given."""
+    """Return the row weights, by default 1."""
     return np.ones(n_rows) if weights is None else np.asarray(weights, dtype=np.float64)
 
 
 def shares_by_range(values: Floats, weight: Floats, bins: int, ends: tuple[float, float] | None = None) -> pl.DataFrame:
     """Return the shares of the weight in ranges of equal width: ``lower``, ``upper`` and ``share``.
 
-    Without ``ends`` they reach from the quantile 0.005 to 0.995. The first range also has all lower, the last all
-    higher values.
+    ``ends`` are by default the quantiles 0.005 and 0.995. Values below or above count in the first or last range.
 
     >>> shares_by_range(np.array([-1.0, 0.5, 1.0, 3.0]), np.ones(4), 2, (0.0, 2.0)).rows()
     [(0.0, 1.0, 0.5), (1.0, 2.0, 0.5)]

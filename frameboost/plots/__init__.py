@@ -1,17 +1,17 @@
-"""Altair charts of a model, which can be changed and saved: ``fb.plots.roc(model, df, "late").save("roc.html")``.
+"""Altair charts of a model, to modify and save: ``fb.plots.roc(model, df, "late").save("roc.html")``.
 
 They need Altair (``pip install 'frameboost[plots]'``), so this package is imported on first use. Each chart draws the
 numbers of a polars frame that a function of `frameboost.evaluation` or a method of `frameboost.Model` returns.
 
-- `model_charts`: of a model alone: learning curves, importance, the structure of a tree
+- `model_charts`: charts of a model alone: learning curves, importance, trees
 - `dependence`: partial dependence on one feature, with ICE, and on two
-- `shap_values`: SHAP values of many rows, by a feature's value, of one row
+- `shap_values`: SHAP values: beeswarm, dependence, waterfall
 - `quality`: labels against predictions: ROC, precision and recall, costs, gains, confusion, calibration, residuals
 - `drift`: the population stability index over time
 
-What charts share:
+Shared by charts:
 
-- `inputs`: the model and its rows: checked, sampled, scored, in values that Vega-Lite reads
+- `inputs`: the model and its rows: checked, sampled, scored, as Vega-Lite values
 - `theme`: colours, sizes, axes and tooltips
 - `names`: names and categories as text of charts, and charts in HTML
 """

@@ -61,12 +61,11 @@ def partial_dependence(
     model: Model, data: Any, feature: str | Sequence[str], *, ice: int = 0,
     output: Literal["mean", "margin"] = "mean", number: int | str | None = None, rows: int = 1_000,
 ) -> alt.VConcatChart:  # fmt: skip
-    """Return a chart of the mean prediction as a function of one or two features, above the features' distribution.
+    """Return a chart of the partial dependence on one or two features, with the distribution of the features.
 
-    Of one feature it is a line, or a point for each category, and a point or a dashed line at the mean prediction
-    with the feature missing, if it is missing in some row. Of two features it is a map of colours, of the rows in which
-    both are present. Numbers and times have up to 20 values at evenly spaced ranks; categories are the most frequent
-    30, of two features 20.
+    For one feature a line, or a point for each category; a point or a dashed line marks the mean prediction for missing
+    values, if there are any. For two features a heat map, over the rows without missing values in them. Numbers and
+    times have up to 20 values at evenly spaced ranks; categories are the most frequent 30, for two features 20.
 
     Parameters
     ----------
@@ -77,22 +76,22 @@ def partial_dependence(
     feature
         A feature of the model, or two.
     ice
-        The number of rows, at most 200 (of many categories fewer), whose predictions are drawn too (individual
-        conditional expectation, ICE).
+        The number of rows, at most 200 (fewer with many categories), to draw individual conditional expectation (ICE)
+        for.
     output
         ``"mean"`` or ``"margin"``, as for `frameboost.Model.predict`.
     number
-        The number of the output, from 0, if the model has several, of a class also its label; by default the first
-        eight, in several colours. ICE and two features need one.
+        The output, by index from 0 or class label, if the model has several; by default the first eight, by colour. ICE
+        and two features require one.
     rows
-        The most rows to take the mean over, at most 10,000; of more, a sample by a hash of the position.
+        The maximum number of rows to average over, at most 10,000; more rows are sampled by a hash of row position.
 
     Raises
     ------
     DataError
-        As `frameboost.Model.predict`; if there are no rows, or a feature has no value.
+        As `frameboost.Model.predict`; if there are no rows, or a feature is entirely missing.
     ParameterError
-        If the model has no such feature or output.
+        If the feature or output is unknown.
     """
     names = [feature] if isinstance(feature, str) else list(feature) if isinstance(feature, list | tuple) else []
     are_names = all(isinstance(name, str) for name in names) and 1 <= len(names) <= 2
@@ -180,7 +179,7 @@ def _on_one(
 
 
 def _range_of(means: pl.DataFrame, name: str, title: str, outputs: Sequence[str]) -> str:
-    """Return between which values the mean prediction is as the feature varies: of the output that varies most."""
+    """Return the range of the mean prediction as the feature varies, of the output that varies most."""
     ends = means.drop_nulls("value").group_by("output", maintain_order=True).agg(
         low=pl.col("prediction").min(), high=pl.col("prediction").max()
     )  # fmt: skip
@@ -204,7 +203,7 @@ def _tooltip(vega: VegaType, name: str, title: str) -> list[alt.Tooltip]:
 def _of_categories(
     means: pl.DataFrame, curves: pl.DataFrame, counts: pl.DataFrame, name: str, title: str, outputs: list[str]
 ) -> alt.VConcatChart:
-    """Return a point for each category, sorted by the mean prediction of the first output, beside numbers of rows."""
+    """Return a point for each category, sorted by the mean prediction of the first output, beside row counts."""
     means, curves = (f.with_columns(pl.col("value").fill_null(MISSING)) for f in (means, curves))
     order = means.filter(output=outputs[0]).sort("prediction", descending=True)["value"].to_list()
     counts = counts.filter(pl.col("value").is_in(order))
@@ -230,9 +229,9 @@ def _of_categories(
 def _on_two(
     frame: pl.DataFrame, long: pl.DataFrame, names: Sequence[str], kinds: Sequence[FeatureType], title: str
 ) -> alt.VConcatChart:
-    """Return a cell for each pair of values, coloured by the mean prediction, with the distributions at two sides.
+    """Return a heat map of the mean prediction by pairs of values, with the distributions at two sides.
 
-    ``long`` is the frame of `frameboost.prediction.dependence.individual_dependence`.
+    ``long`` is a result of `frameboost.prediction.dependence.individual_dependence`.
     """
     means = long.group_by("value", "other", maintain_order=True).agg(_MEAN)
     means = means.with_columns(
@@ -268,7 +267,7 @@ def _on_two(
 
 
 def _cells(values: pl.Series) -> pl.DataFrame:
-    """Return the bounds of the cell around each value: the middles between neighbours, and the outermost values."""
+    """Return the bounds of the cell around each value: midpoints between neighbours, and the outermost values."""
     distinct = values.unique().sort()
     numbers = distinct.to_physical().cast(pl.Float64)
     middle = (numbers + numbers.shift(1)) / 2
@@ -283,7 +282,7 @@ def _cells(values: pl.Series) -> pl.DataFrame:
 def _side(
     channel: Any, end: Any, field: str, kind: FeatureType, title: str | None, means: pl.DataFrame
 ) -> tuple[Any, Any]:
-    """Return the encoding of one axis, and of the ends of its cells (None of categories)."""
+    """Return the encodings of one axis and of the ends of its cells (None for categories)."""
     vega = vega_type(kind)
     if vega == "nominal":
         by_value = means.group_by(field, maintain_order=True).agg(pl.col("prediction").mean())
@@ -297,13 +296,13 @@ def _side(
 
 
 def _names(channel: Any, names: Sequence[str]) -> alt.Axis:
-    """Return an axis of categories, whose names are upright only where they fit beside each other."""
+    """Return an axis of categories, with upright names only if they fit side by side."""
     fit = channel is alt.Y or 7 * max(map(len, names)) * len(names) < WIDTH
     return axis() if channel is alt.Y else axis(labelLimit=120, labelAngle=0 if fit else -60)
 
 
 def _beside(values: pl.Series, kind: FeatureType, shown: pl.Series, position: Any, end: Any) -> alt.Chart:
-    """Return the distribution along one axis, whose encoding in the map is ``position``."""
+    """Return the distribution along one axis; ``position`` is its encoding in the heat map."""
     channel = alt.X if isinstance(position, alt.X) else alt.Y
     counts = distribution_frame(values, kind)
     vega, bare = vega_type(kind), alt.Axis(labels=False, ticks=False)
@@ -331,7 +330,7 @@ def distribution_frame(values: pl.Series, kind: FeatureType) -> pl.DataFrame:
     Returns
     -------
     polars.DataFrame
-        ``value`` (or ``value`` and ``upper``, the bounds of the range) and ``rows``; missing values are left out.
+        ``value`` (or ``value`` and ``upper``, the bounds of the range) and ``rows``; missing values are dropped.
     """
     present = vega_values(values.alias("value"), kind).drop_nulls()
     if vega_type(kind) == "nominal":
@@ -348,10 +347,10 @@ def distribution_frame(values: pl.Series, kind: FeatureType) -> pl.DataFrame:
 
 
 def _distribution(frame: pl.DataFrame, position: Any, other: Any) -> alt.Chart:
-    """Return bars of the rows by value.
+    """Return bars of the row counts by value.
 
-    ``position`` is the encoding of the value that the other chart has, `altair.X` for bars that rise and `altair.Y` for
-    bars to the right; ``other`` is that of the ends of a range, `altair.X2` or `altair.Y2`, None of categories.
+    ``position`` encodes the value as in the other chart, `altair.X` for vertical and `altair.Y` for horizontal bars;
+    ``other`` encodes the end of a range, `altair.X2` or `altair.Y2`, None for categories.
     """
     rises = isinstance(position, alt.X)
     size: dict[str, Any] = {"width": WIDTH, "height": _THICK} if rises else {"width": _THICK}

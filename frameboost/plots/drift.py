@@ -1,4 +1,4 @@
-"""The drift of features over time, against the rows that the model was trained on."""
+"""The drift of features over time, relative to the training rows."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ _COLOURS = {_LITTLE: "#E8EEF4", _SOME: "#7FB2D9", _MUCH: "#08306B"}
 def drift(
     model: Model, data: Any, baseline: pl.DataFrame, time: str, *, every: str = "1mo", top: int = 20
 ) -> alt.LayerChart:
-    """Return a chart of the population stability index (PSI) of each feature in each period.
+    """Return a chart of the population stability index (PSI) of each feature by period.
 
-    A PSI below 0.1 means that a feature's values are distributed much as in training, one above 0.25 that they are not.
-    The feature that has the highest is on top. Periods of few rows have a high index by chance alone: about the number
-    of bins divided by the number of rows.
+    A PSI below 0.1 indicates little change since training, one above 0.25 a large one. The feature with the highest
+    index is on top. Periods with few rows have a high index by chance: about the number of bins divided by the number
+    of rows.
 
     Parameters
     ----------
@@ -38,10 +38,9 @@ def drift(
     data
         As for `frameboost.Model.predict`, with the types of training.
     baseline
-        The frame that `frameboost.DatabaseModel.baseline` returned for the training rows.
+        The result of `frameboost.DatabaseModel.baseline` for the training rows.
     time
-        A column of dates or timestamps, or one whose distinct values are periods, such as a year; of at most 200
-        periods.
+        A column of dates or timestamps, or of periods, such as a year; at most 200 periods.
     every
         The length of a period of dates or timestamps, such as ``"1d"``, ``"1w"``, ``"1mo"`` or ``"1q"``.
     top
@@ -50,9 +49,9 @@ def drift(
     Raises
     ------
     DataError
-        As `frameboost.Model.predict`; if a feature's type is not that of training, or there are too many periods.
+        As `frameboost.Model.predict`; if the type of a feature differs from training, or there are too many periods.
     ParameterError
-        If the baseline is not of this model, or ``every`` is no period.
+        If the baseline belongs to another model, or ``every`` is not a period.
     """
     indices = drift_frame(model.ensemble, data, baseline, time, every)
     highest = indices.group_by("feature", maintain_order=True).agg(pl.col("psi").max()).sort(
@@ -98,7 +97,7 @@ def drift(
 
 
 def period_labels(periods: pl.Series) -> list[str]:
-    """Return the periods as text, without what they have in common: midnight, the first day of each month."""
+    """Return the periods as text, without common parts: midnight, the first day of each month."""
     if isinstance(periods.dtype, pl.Datetime):
         periods = periods.dt.replace_time_zone(None)
     texts = [str(period) for period in periods]

@@ -1,7 +1,7 @@
-"""What charts are made of: a model, rows that are read, scored and sampled, values that Vega-Lite reads.
+"""The inputs of charts: a model, rows that are read, scored and sampled, values for Vega-Lite.
 
-`chart` decorates each function that draws: its arguments are checked before it starts, and all text of what it returns
-is such as Vega takes.
+`chart` decorates each public chart function: it checks the arguments first, and makes all text of the result safe for
+Vega.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ MISSING = "(missing)"
 
 
 def chart(**checks: Check) -> Callable[[Callable[P, C]], Callable[P, C]]:
-    """Return a decorator of a function of a model that returns a chart; ``checks`` are as for `checked`."""
+    """Return the decorator of a function that draws a model; ``checks`` are as for `checked`."""
     checks.setdefault("model", instance_of(Model, "a frameboost.Model (an estimator's is its model_)"))
 
     def decorate(draw: Callable[P, C]) -> Callable[P, C]:
@@ -67,7 +67,7 @@ def feature_type(model: Model, name: str) -> FeatureType:
 
 
 def output_name(model: Model, number: int) -> str:
-    """Return what charts call an output: a class by its label, a quantile by its level, another by its number."""
+    """Return the name of an output in charts: the label of a class, the level of a quantile, or an index."""
     labels, loss = model.ensemble.output_labels, model.ensemble.loss
     if loss.has_quantiles:
         return f"quantile {loss.renewal[number]:g}"
@@ -75,12 +75,12 @@ def output_name(model: Model, number: int) -> str:
 
 
 def class_name(name: str) -> str:
-    """Return how charts call a class: by its label, or as ``class 3``."""
+    """Return the name of a class in charts: its label, or ``class 3``."""
     return f"class {name}" if name.isdigit() else name
 
 
 def require_one_target(model: Model, what: str) -> None:
-    """Raise `ParameterError` if the model has several targets, with which ``what`` does not go."""
+    """Raise `ParameterError` if the model has several targets, which ``what`` does not support."""
     if (n_targets := len(model.ensemble.loss.labels)) > 1:
         raise ParameterError(f"{what} is for models of one target, not of {n_targets}; train one for each")
 
@@ -89,7 +89,7 @@ def require_one_target(model: Model, what: str) -> None:
 
 
 def read_features(model: Model, data: Any) -> pl.DataFrame:
-    """Return the columns that the model reads, of all rows.
+    """Read the columns that the model reads, of all rows.
 
     Raises
     ------
@@ -110,7 +110,7 @@ def scored(model: Model, data: Any, target: str, weight: str | None, output: str
 
 
 def sampled(frame: pl.DataFrame, most: int) -> pl.DataFrame:
-    """Return at most so many rows, in their order: those whose position has the smallest hash.
+    """Return at most ``most`` rows, in their order: those with the smallest hash of their position.
 
     >>> sampled(pl.DataFrame({"x": range(100)}), 3)["x"].to_list()
     [0, 40, 48]
@@ -122,7 +122,7 @@ def sampled(frame: pl.DataFrame, most: int) -> pl.DataFrame:
 
 
 def thinned(frame: pl.DataFrame, x: str, y: str, most: int) -> pl.DataFrame:
-    """Return at most so many points of a curve, evenly spaced along it, with the first and the last.
+    """Return at most ``most`` points of a curve, evenly spaced along it, including both ends.
 
     >>> thinned(pl.DataFrame({"x": [0, 1, 2, 8, 9], "y": [0, 0, 0, 0, 0]}), "x", "y", 3)["x"].to_list()
     [0, 8, 9]
@@ -146,16 +146,16 @@ VegaType = Literal["nominal", "temporal", "quantitative"]
 
 
 def vega_type(kind: FeatureType) -> VegaType:
-    """Return Vega-Lite's type of the values of `vega_values`."""
+    """Return Vega-Lite's type for the values of `vega_values`."""
     if kind.is_categorical or kind.family == "boolean":
         return "nominal"
     return "temporal" if kind.family in ("date", "timestamp", "timestamptz") else "quantitative"
 
 
 def vega_values(values: pl.Series, kind: FeatureType) -> pl.Series:
-    """Return a feature's values as a chart can hold them; NaN is null.
+    """Return a feature's values for a chart; NaN is null.
 
-    Numbers are floats, durations seconds, strings and Booleans text, times of a zone those of UTC.
+    Numbers become floats, durations seconds, strings and Booleans text, times with a time zone UTC.
     """
     if kind.family == "boolean":
         return values.cast(pl.Boolean).replace_strict([False, True], ["false", "true"], return_dtype=pl.String)
@@ -174,20 +174,20 @@ def vega_values(values: pl.Series, kind: FeatureType) -> pl.Series:
 
 
 def value_axis(values: pl.Series, vega: VegaType) -> alt.Axis:
-    """Return the axis of a feature's numbers or times, as `vega_values` returned them."""
+    """Return the axis for numbers or times of `vega_values`."""
     if vega != "quantitative":
         return axis()
     return number_axis(float(values.abs().max() or 0.0))  # type: ignore[arg-type]
 
 
 def titled(name: str, kind: FeatureType) -> str:
-    """Return a feature's name, with the unit that its values are shown in."""
+    """Return a feature's name with the unit of its values in charts."""
     unit = {"duration": " (seconds)", "timestamptz": " (UTC)"}.get("" if kind.is_categorical else kind.family, "")
     return f"{name}{unit}"
 
 
 def text_of(values: Sequence[Any], kind: FeatureType) -> list[str]:
-    """Return values of a feature as text for people; missing ones as `MISSING`."""
+    """Return values of a feature as readable text, missing ones as `MISSING`."""
     return [MISSING if value is None or value != value else _text(value, kind) for value in values]
 
 

@@ -1,4 +1,4 @@
-"""Charts of a model alone: its learning curves, the importance of its features, the structure of a tree."""
+"""Charts of a model alone: learning curves, feature importance, trees."""
 
 from __future__ import annotations
 
@@ -55,22 +55,22 @@ _LEVEL, _BOX_HEIGHT = 96, 48  # pixels
 
 @chart(model=anything)
 def learning_curves(model: Model | pl.DataFrame) -> alt.VConcatChart:
-    """Return a chart of the metrics after each round, a panel for each metric.
+    """Return a chart of the metrics by round, a panel for each metric.
 
-    A vertical line marks the best round: that of early stopping, otherwise the one with the best value of the last
-    metric on the last set of validation rows (the smallest, but for built-in metrics that are better if larger).
-    Without validation rows there is none. Of many rounds some 5,000 values are shown, at even distances.
+    A vertical line marks the best round: that of early stopping, or else of the last metric on the last held-out set,
+    if there is one (the minimum, or the maximum of a built-in metric that is better if larger). Long histories are
+    thinned to about 5,000 evenly spaced values.
 
     Parameters
     ----------
     model
-        A model that has a history, or the frame of `frameboost.cv`, whose bands are a standard deviation over the folds
-        to either side.
+        A model with a history, or a result of `frameboost.cv`, drawn with bands of ± one standard deviation over the
+        folds.
 
     Raises
     ------
     ParameterError
-        If there is no history, as of a model that was loaded from a file.
+        If the model has no history.
     """
     if isinstance(model, Model):
         history, best = model.history, model.best_iteration
@@ -149,7 +149,7 @@ def _panel(long: pl.DataFrame, metric: str, sets: list[str], best: int | None) -
 def importance(
     model: Model, kind: Literal["gain", "total_gain", "weight", "cover", "total_cover"] = "gain", *, top: int = 20
 ) -> alt.Chart:
-    """Return a chart of the most important features, the first on top.
+    """Return a bar chart of the most important features.
 
     Parameters
     ----------
@@ -163,7 +163,7 @@ def importance(
     Raises
     ------
     ParameterError
-        If there is no such kind.
+        If the kind is unknown.
     """
     importances = model.importance(kind)
     largest = float(importances["importance"].max() or 0.0)  # type: ignore[arg-type]
@@ -194,19 +194,19 @@ def importance(
 
 @chart(number=whole(0), depth=whole(1, 8))
 def tree(model: Model, number: int = 0, *, depth: int = 4) -> alt.LayerChart:
-    """Return a chart of one tree: its splits with their conditions, the leaves with their values.
+    """Return a chart of a tree: splits with their conditions, leaves with their values.
 
-    Rows of which the condition is true go left. A thick line is the way of missing values. Below a leaf's value or a
-    condition is the cover, the sum of hessians of the training rows (for squared error their number or weight).
+    Rows that fulfil a condition go left. Thick lines are missing directions. The number below a condition or a leaf
+    value is the cover, the sum of hessians of the training rows (for squared error their number or weight).
 
     Parameters
     ----------
     model
         The model.
     number
-        The number of the tree, from 0, as in `frameboost.Model.trees`.
+        The index of the tree, from 0, as in `frameboost.Model.trees`.
     depth
-        The levels of splits that are shown, from 1 to 8; below them only the number of leaves.
+        The number of levels of splits to draw, from 1 to 8; deeper leaves are counted.
 
     Raises
     ------

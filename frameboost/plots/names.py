@@ -1,11 +1,10 @@
-"""Names and categories in charts: as the text that Vega takes, and within the script elements of HTML.
+"""Make names and categories safe in charts: as text for Vega, and inside script elements of HTML.
 
-Vega-Lite and Vega put text into expressions and into objects of JavaScript, not always with escapes: a backslash in a
-title or a feature named ``constructor`` is an error, and an SVG with a character that XML lacks ends the process.
-
-Altair writes a chart's JSON into script elements as it is, so that a name could end the element. Charts are objects of
-Altair, which users combine, save and show in notebooks in many ways. All of these go through one table of templates in
-Altair, so that is where JSON is escaped: the drawing stays the same, of other charts too.
+Vega-Lite and Vega put text into expressions and JavaScript objects, not always escaped: a backslash in a title or a
+feature named ``constructor`` is an error, and an SVG with a character that XML forbids kills the process. Altair writes
+a chart's JSON into script elements unescaped, so that a name could close the element. Users combine, save and show
+Altair charts in many ways; all of them use one table of templates in Altair, so JSON is escaped there. Charts, other
+people's too, look the same.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ _SOURCE_HEADER = '<meta http-equiv="Content-Security-Policy" content="default-sr
 
 
 def drawable_text(text: str, *, is_title: bool = False) -> str:
-    r"""Return a text as a chart can hold it: controls as their pictures, without what Vega misreads.
+    r"""Return a text that is safe in a chart: control characters as pictures, nothing that Vega misreads.
 
     >>> drawable_text("a\x1b[31m\u202eb"), drawable_text("C:\\x", is_title=True), drawable_text("constructor")
     ('a␛[31m�b', 'C:⧵x', 'constructor\xa0')
@@ -56,7 +55,7 @@ def _picture(character: str) -> str:
 
 
 def drawable(part: Any, *, is_title: bool = False) -> Any:
-    """Return a part of a chart, as Altair's object or as JSON, with all text in it `drawable_text`."""
+    """Apply `drawable_text` to all text in a part of a chart, an Altair object or JSON."""
     if isinstance(part, str):
         return drawable_text(part, is_title=is_title)
     if isinstance(part, list):
@@ -81,7 +80,7 @@ def _drawable_column(column: pl.Series) -> pl.Series:
 
 
 def with_drawable_text(draw: Callable[P, C]) -> Callable[P, C]:
-    """Return a decorator's result: the function, of whose chart all text is `drawable_text`."""
+    """Decorate a function so that all text of its chart goes through `drawable_text`."""
 
     @wraps(draw)
     def call(*args: P.args, **kwargs: P.kwargs) -> C:
@@ -94,7 +93,7 @@ def with_drawable_text(draw: Callable[P, C]) -> Callable[P, C]:
 
 
 def in_script(json_text: str) -> str:
-    r"""Return JSON that is safe within a script element: no text in it ends the element or begins a comment.
+    r"""Return JSON that is safe inside a script element: no text closes the element or opens a comment.
 
     >>> print(in_script('{"a": "</script><!--"}'))
     {"a": "\u003c/script>\u003c!--"}
@@ -103,7 +102,7 @@ def in_script(json_text: str) -> str:
 
 
 class _Escaping:
-    """A template of Altair that escapes the chart."""
+    """An Altair template that escapes the chart."""
 
     def __init__(self, template: Any) -> None:
         self._template = template
@@ -115,7 +114,7 @@ class _Escaping:
 
 
 def escape_scripts() -> None:
-    """Make Altair escape the JSON of charts in the HTML that it writes; only the first call does something."""
+    """Make Altair escape the JSON of charts in HTML; repeated calls do nothing."""
     templates = cast("dict[str, Any]", TEMPLATES)
     for name, template in templates.items():
         if not isinstance(template, _Escaping):

@@ -1,9 +1,9 @@
-"""How good a model is: charts of labels against predictions.
+"""Charts of labels against predictions.
 
-- Of classes, by the threshold of a score: `roc`, `precision_recall`, `threshold_costs`, `gains`, `lift`
+- Classes, by the threshold of a score: `roc`, `precision_recall`, `threshold_costs`, `gains`, `lift`
 - `confusion`: actual and predicted classes
 - `calibration`: the mean label by the prediction
-- `residuals` of a regression: label minus prediction
+- `residuals` for regressions: label minus prediction
 """
 
 from __future__ import annotations
@@ -61,10 +61,10 @@ _MAX_NUMBERED = 15  # classes of a confusion matrix whose cells have numbers
 
 @chart(target=column)
 def roc(model: Model, data: Any, target: str, *, weight: str | None = None) -> alt.LayerChart:
-    """Return a chart of the true positive rate by the false positive rate, with the area under the curve (AUC).
+    """Return a chart of the ROC curve, with the area under it (AUC).
 
-    Of more than two classes there is a curve for each of the first eight that occur, against all others. A curve is
-    drawn with at most 500 points, evenly spaced along it; the AUC is that of all rows.
+    For more than two classes it has a curve for each of the first eight that occur, against the rest. Curves are drawn
+    with at most 500 evenly spaced points; the AUC is computed from all rows.
 
     Parameters
     ----------
@@ -81,7 +81,7 @@ def roc(model: Model, data: Any, target: str, *, weight: str | None = None) -> a
         As `frameboost.Model.predict`; if a label is no class, all are of one, or a weight is not a number of 0 or
         more.
     ParameterError
-        If the model has several outputs that are no classes.
+        If the model has several outputs that are not classes.
     """
     areas: dict[str, float] = {}
 
@@ -101,10 +101,9 @@ def roc(model: Model, data: Any, target: str, *, weight: str | None = None) -> a
 
 @chart(target=column)
 def precision_recall(model: Model, data: Any, target: str, *, weight: str | None = None) -> alt.LayerChart:
-    """Return a chart of the precision by the recall, with the average precision.
+    """Return a chart of precision by recall, with the average precision.
 
-    The dashed line is the share of the class: the precision without a model. Else as `roc`, of which the arguments are
-    the same.
+    The dashed line is the share of the class, the precision without a model. Arguments are as in `roc`.
 
     Raises
     ------
@@ -131,10 +130,10 @@ def precision_recall(model: Model, data: Any, target: str, *, weight: str | None
 
 @chart(target=column)
 def gains(model: Model, data: Any, target: str, *, weight: str | None = None) -> alt.LayerChart:
-    """Return a chart of the share of positives that are among the rows of the highest scores.
+    """Return a chart of the cumulative gains: the share of positives among the rows with the highest scores.
 
-    Dashed is what rows in any order would find. Of more than two classes there is a curve for each of the first eight
-    against all others. A curve is drawn with at most 500 points. Arguments are as in `roc`.
+    The dashed line is a random order. For more than two classes it has a curve for each of the first eight, against the
+    rest. Curves are drawn with at most 500 points. Arguments are as in `roc`.
 
     Raises
     ------
@@ -157,9 +156,9 @@ def gains(model: Model, data: Any, target: str, *, weight: str | None = None) ->
 
 @chart(target=column)
 def lift(model: Model, data: Any, target: str, *, weight: str | None = None) -> alt.LayerChart:
-    """Return a chart of how many times more positives are among the rows of the highest scores than among all.
+    """Return a chart of the lift: the rate of positives among the rows with the highest scores relative to all rows.
 
-    The curve begins at 1 % of the rows, because the first few rows make it jump; else as `gains`.
+    The curve begins at 1 % of the rows, because it is noisy before; otherwise as `gains`.
 
     Raises
     ------
@@ -182,7 +181,7 @@ def lift(model: Model, data: Any, target: str, *, weight: str | None = None) -> 
 
 
 def _at_share(frame: pl.DataFrame, field: str, share: float) -> list[float]:
-    """Return the value of each curve at a share of rows, between its points along a line."""
+    """Return each curve's value at a share of rows, by linear interpolation."""
     return [
         float(np.interp(share, *rows.select("share_of_rows", field).fill_null(0.0).to_numpy().T))
         for rows in frame.partition_by("name", maintain_order=True)
@@ -190,7 +189,7 @@ def _at_share(frame: pl.DataFrame, field: str, share: float) -> list[float]:
 
 
 def _ends_of(what: str, of_classes: Mapping[str, float]) -> str:
-    """Return from which class to which a number ranges; nothing of a single class."""
+    """Return the range of a number over classes as text; empty for a single class."""
     if len(of_classes) == 1:
         return ""
     low, high = (choose(of_classes, key=of_classes.__getitem__) for choose in (min, max))
@@ -201,9 +200,9 @@ def _curves(
     model: Model, data: Any, target: str, weight: str | None, what: str,
     curve: Callable[[TwoClasses], tuple[pl.DataFrame, str]], fields: tuple[str, str],
 ) -> tuple[pl.DataFrame, list[str]]:  # fmt: skip
-    """Return the curves of the first classes that occur, of few points each, and the names of the curves.
+    """Return the thinned curves of the first classes that occur, and their names.
 
-    ``curve`` returns all points of a class's curve, and a text that its name ends with.
+    ``curve`` returns all points of a class's curve, and the end of its name.
     """
     rows, _ = _scores(model, data, target, weight, what)
     classes = list(rows.each_class(target))
@@ -221,7 +220,7 @@ def _curves(
 
 
 def _scores(model: Model, data: Any, target: str, weight: str | None, what: str) -> tuple[ScoredRows, str]:
-    """Return labels and scores that rise with the probability of a class, and the name of the scores."""
+    """Return labels and scores that increase with the probability of a class, and the name of the scores."""
     require_one_target(model, what)
     output = scores_for_ranking(model.ensemble.loss, what)
     return scored(model, data, target, weight, output), "prediction" if output == "mean" else output
@@ -230,7 +229,7 @@ def _scores(model: Model, data: Any, target: str, weight: str | None, what: str)
 def _unit_square(
     frame: pl.DataFrame, names: list[str], fields: tuple[str, str], titles: tuple[str, str], base: pl.DataFrame
 ) -> alt.LayerChart:
-    """Return lines within the unit square, over dashed lines of the result without a model."""
+    """Return lines in the unit square, over dashed lines of the result without a model."""
     scale = alt.Scale(domain=[0, 1], nice=False)
     x = quantity(alt.X, fields[0], titles[0], scale=scale)
     y = quantity(alt.Y, fields[1], titles[1], scale=scale)
@@ -253,7 +252,7 @@ def _unit_square(
 def _by_share_of_rows(
     frame: pl.DataFrame, names: list[str], field: str, title: str, base: pl.DataFrame, y_axis: alt.Axis
 ) -> alt.LayerChart:
-    """Return lines by the share of rows, over a dashed line of what is reached without a model."""
+    """Return lines by the share of rows, over a dashed line of the result without a model."""
     x = quantity(alt.X, "share_of_rows", "share of rows, highest scores first",
                  scale=alt.Scale(domain=[0, 1]), axis=number_axis(format="%"))  # fmt: skip
     y = quantity(alt.Y, field, title, zero=True, axis=y_axis)
@@ -275,10 +274,10 @@ def threshold_costs(
     model: Model, data: Any, target: str, *, false_positive: float = 1.0, false_negative: float = 1.0,
     weight: str | None = None,
 ) -> alt.LayerChart:  # fmt: skip
-    """Return a chart of what wrong decisions cost by the threshold, with the cheapest threshold.
+    """Return a chart of the cost of errors by threshold, with the cheapest threshold.
 
-    Rows with a probability of at least the threshold are taken for positive. Dashed lines are the two parts of the
-    cost. A curve is drawn with at most 500 points; the best threshold is that of all rows.
+    Rows with a probability of the threshold or more are predicted positive. Dashed lines are the two parts of the cost.
+    Curves are drawn with at most 500 points; the cheapest threshold is computed from all rows.
 
     Parameters
     ----------
@@ -289,8 +288,7 @@ def threshold_costs(
     target, weight
         The columns of the labels and of weights.
     false_positive, false_negative
-        The costs of a row with label 0 taken for positive, and of one with label 1 taken for negative. The chart has
-        the mean over all rows.
+        The costs of a false positive and of a false negative. The chart shows the mean over all rows.
 
     Raises
     ------
@@ -348,10 +346,10 @@ def threshold_costs(
 def confusion(
     model: Model, data: Any, target: str, *, threshold: float | None = None, weight: str | None = None
 ) -> alt.LayerChart:
-    """Return a chart of how often each class is taken for each class.
+    """Return a chart of the confusion matrix.
 
-    Colours are shares of the rows of the actual class. Numbers, up to 15 classes, are sums of weights (without weights,
-    of rows) and the shares.
+    Colours are shares within the actual class. Numbers, for up to 15 classes, are sums of weights (without weights, of
+    rows) and shares.
 
     Parameters
     ----------
@@ -362,14 +360,14 @@ def confusion(
     target, weight
         The columns of the labels and of weights.
     threshold
-        Of two classes: rows of at least this probability are taken for class 1, instead of the most probable class.
+        For two classes: predict class 1 from this probability on, instead of the most probable class.
 
     Raises
     ------
     DataError
         As `frameboost.Model.predict`; if a label is no class, or a weight is not a number of 0 or more.
     ParameterError
-        If the model has no classes, more than 60, or for a threshold more than two.
+        If the model has no classes, more than 60, or with a threshold more than two.
     """
     require_one_target(model, "confusion")
     n_classes = model.ensemble.loss.classes
@@ -431,18 +429,18 @@ def calibration(
     model: Model, data: Any, target: str, *, weight: str | None = None, bins: int = 10,
     strategy: Literal["quantile", "uniform"] = "quantile",
 ) -> alt.VConcatChart:  # fmt: skip
-    """Return a chart of the mean label of rows with similar predictions (a reliability diagram).
+    """Return a reliability diagram: the mean label by prediction.
 
-    Predictions are calibrated if the points are on the diagonal. Bars are the mean label plus and minus two standard
-    errors. The chart below has the distribution of the predictions. Of more than two classes there is a curve for each
-    of the first eight. Of a regression it is the mean label by the prediction.
+    Predictions are calibrated if the points are on the diagonal. Bars are the mean label ± two standard errors. The
+    chart below shows the distribution of the predictions. For more than two classes it has a curve for each of the
+    first eight; for a regression it shows the mean label by prediction.
 
     Parameters
     ----------
     model
         The model.
     data
-        As for `frameboost.Model.predict`, with labels; not those that the model was trained on.
+        As for `frameboost.Model.predict`, with labels; preferably rows that the model was not trained on.
     target, weight
         The columns of the labels and of weights.
     bins
@@ -523,30 +521,30 @@ def _ends(curve: pl.DataFrame) -> tuple[float, float]:
 def residuals(
     model: Model, data: Any, target: str, *, weight: str | None = None, bins: int = 20, rows: int = 1_000
 ) -> alt.HConcatChart:
-    """Return a chart of the residuals, label minus prediction, by the prediction, and of their distribution.
+    """Return a chart of the residuals, label minus prediction, by prediction, with their distribution.
 
-    The line is the median of the residuals in bins of the prediction, the band reaches from their 10th to their 90th
-    percentile; both are of all rows. Dots are a sample of the rows; those outside the 99 % in the middle are cut off.
+    The line is the median residual in bins of the prediction, the band the 10th to the 90th percentile, both from all
+    rows. Dots are a sample of the rows, clipped to the central 99 %.
 
     Parameters
     ----------
     model
-        A model of one output that is no class.
+        A model with one output that is not a class.
     data
         As for `frameboost.Model.predict`, with labels.
     target, weight
         The columns of the labels and of weights.
     bins
-        The most bins of the line, from 2 to 100.
+        The maximum number of bins of the line, from 2 to 100.
     rows
-        The most dots, at most 4,000; of more rows, a sample by a hash of the position.
+        The maximum number of dots, at most 4,000; more rows are sampled by a hash of row position.
 
     Raises
     ------
     DataError
         As `frameboost.Model.predict`; if a label is missing, or a weight is not a number of 0 or more.
     ParameterError
-        If the model is of classes, or has several outputs.
+        If the model is a classifier, or has several outputs.
     """
     require_one_target(model, "residuals")
     loss = model.ensemble.loss

@@ -1,4 +1,4 @@
-"""Charts of SHAP values: of many rows (a beeswarm), by the value of a feature, of one row (a waterfall)."""
+"""Charts of SHAP values: of many rows (beeswarm), by a feature's value (dependence), of one row (waterfall)."""
 
 from __future__ import annotations
 
@@ -56,12 +56,12 @@ _OTHER = "(other)"
 
 
 def _contributions(model: Model, rows: pl.DataFrame, output: int) -> pl.DataFrame:
-    """Return the SHAP values of rows for one output, a column for each feature and the bias."""
+    """Return the SHAP values of rows for one output: a column for each feature, and the bias."""
     return model.explain(rows, output=output if model.ensemble.n_outputs > 1 else None)
 
 
 def _margin_title(model: Model, number: int) -> str:
-    """Return the title of an axis of contributions to one margin."""
+    """Return the axis title for contributions to one margin."""
     if model.ensemble.n_outputs == 1:
         return f"contribution to the {_margin(model)}"
     name = output_name(model, number)
@@ -69,7 +69,7 @@ def _margin_title(model: Model, number: int) -> str:
 
 
 def _margin(model: Model) -> str:
-    """Return what the contributions of features sum to."""
+    """Return the sum of the features' contributions."""
     link = model.ensemble.loss.links[0].text
     of_margin = "prediction" if link == "margin" and model.ensemble.calibration is None else "margin"
     if model.objective in ("binary:logistic", "reg:logistic") and model.ensemble.calibration is None:
@@ -84,11 +84,10 @@ def _margin(model: Model) -> str:
 def shap_summary(
     model: Model, data: Any, *, top: int = 15, output: int | str | None = None, rows: int = 1_000
 ) -> alt.LayerChart:
-    """Return a chart of the SHAP values of the most important features (a beeswarm): a dot for each row.
+    """Return a beeswarm chart of the SHAP values of the most important features: a dot for each row.
 
-    Features are sorted by the mean of the absolute SHAP value. Colours are the rank of the feature's value among the
-    rows; categories, which have no order, and missing values are grey. At most 5,000 dots are drawn, of fewer rows than
-    the order is from.
+    Features are sorted by the mean absolute SHAP value. Colours are ranks of the feature's values; categories, which
+    have no order, and missing values are grey. At most 5,000 dots are drawn; the order uses all explained rows.
 
     Parameters
     ----------
@@ -102,7 +101,7 @@ def shap_summary(
         The number of the output to explain, from 0, if the model has several (classes, quantiles), of a class also
         its label.
     rows
-        The most rows to explain; of more, a sample by a hash of the position.
+        The maximum number of rows to explain; more rows are sampled by a hash of row position.
 
     Raises
     ------
@@ -143,7 +142,7 @@ def shap_frame(model: Model, data: pl.DataFrame, *, top: int | None = None, outp
     -------
     polars.DataFrame
         ``feature``, ``row`` (from 0), ``contribution``, ``value`` (of the feature, as text), and ``rank``, from 0 for
-        the lowest value to 1 for the highest (null of categories and of missing values; 0.5 if all are equal).
+        the lowest to 1 for the highest value (null for categories and missing values; 0.5 if all are equal).
     """
     contributions = _contributions(model, data, output)
     mean = [(float(np.abs(contributions[name].to_numpy()).mean()), name) for name in model.features]
@@ -165,7 +164,7 @@ def shap_frame(model: Model, data: pl.DataFrame, *, top: int | None = None, outp
 
 
 def _piled(long: pl.DataFrame) -> pl.DataFrame:
-    """Return the rows with an ``offset`` from -1 to 1: dots of a feature close together are piled up."""
+    """Return the rows with an ``offset`` from -1 to 1 that piles up dots close together."""
     span = float(long["contribution"].max() - long["contribution"].min()) or 1.0  # type: ignore[operator, arg-type]
     cell = (pl.col("contribution") / span * _CELLS).floor()
     piled = long.with_columns(cell=cell).with_columns(
@@ -193,21 +192,21 @@ def shap_dependence(
     data
         As for `frameboost.Model.explain`.
     feature
-        The feature. Of a string the 40 most frequent categories are shown.
+        The feature. For a string the 40 most frequent categories are shown.
     color
-        Another feature, whose values are the dots' colours; of a string the most frequent seven categories.
+        Another feature, to colour the dots by; for a string the seven most frequent categories.
     output
         The number of the output to explain, from 0, if the model has several (classes, quantiles), of a class also
         its label.
     rows
-        The most rows, at most 5,000; of more, a sample by a hash of the position.
+        The maximum number of rows, at most 5,000; more rows are sampled by a hash of row position.
 
     Raises
     ------
     DataError
         As `frameboost.Model.predict`; if there are no rows.
     ParameterError
-        If the model has no such feature, or as `frameboost.Model.explain`.
+        If the feature is unknown, or as `frameboost.Model.explain`.
     """
     kind = feature_type(model, feature)
     colour_kind = None if color is None else feature_type(model, color)
@@ -240,7 +239,7 @@ def shap_dependence(
 
 
 def _dots(dots: pl.DataFrame, encoding: dict[str, Any], height: int) -> alt.LayerChart:
-    """Return a dot for each row, grey where the colour's value is missing."""
+    """Return a dot for each row, grey if the colour's value is missing."""
     known = dots.drop_nulls("color") if "color" in dots.columns else dots
     layers = [
         alt.Chart(known, width=WIDTH, height=height).mark_circle(size=16, opacity=0.7, color=BLUE).encode(**encoding)
@@ -252,7 +251,7 @@ def _dots(dots: pl.DataFrame, encoding: dict[str, Any], height: int) -> alt.Laye
 
 
 def _of_categories(dots: pl.DataFrame, encoding: dict[str, Any], name: str, title: str) -> alt.LayerChart:
-    """Return strips of dots, a row for each category, sorted by the mean contribution; dots are spread evenly."""
+    """Return a strip of dots for each category, sorted by the mean contribution; dots are spread evenly."""
     dots = dots.with_columns(pl.col("value").fill_null(MISSING))
     frequent = dots["value"].value_counts(sort=True)["value"].head(_MAX_CATEGORIES).to_list()
     dots = dots.filter(pl.col("value").is_in(frequent))
@@ -270,7 +269,7 @@ def _of_categories(dots: pl.DataFrame, encoding: dict[str, Any], name: str, titl
 
 
 def _colour(values: pl.Series, name: str, kind: FeatureType) -> tuple[Any, pl.Series]:
-    """Return the encoding of the colour by another feature, and the column of its values."""
+    """Return the colour encoding by another feature, and its column of values."""
     values = vega_values(values.alias("color"), kind)
     if vega_type(kind) == "nominal":
         values = values.fill_null(MISSING)
@@ -296,7 +295,7 @@ def _colour(values: pl.Series, name: str, kind: FeatureType) -> tuple[Any, pl.Se
 
 @chart(row=anything, top=whole(1, 200), output=anything)
 def waterfall(model: Model, row: Any, *, top: int = 10, output: int | str | None = None) -> alt.LayerChart:
-    """Return a chart of how one row's margin comes about: from the mean of all rows, feature by feature.
+    """Return a waterfall chart of one row's margin: from the mean margin, feature by feature.
 
     Bars to the right raise the margin, bars to the left lower it; the largest is on top.
 
@@ -307,7 +306,7 @@ def waterfall(model: Model, row: Any, *, top: int = 10, output: int | str | None
     row
         As the data of `frameboost.Model.predict`, with one row.
     top
-        The number of features; the sum of all others is one more bar.
+        The number of features; all others are summed in one bar.
     output
         The number of the output to explain, from 0, if the model has several (classes, quantiles), of a class also
         its label.
@@ -315,7 +314,7 @@ def waterfall(model: Model, row: Any, *, top: int = 10, output: int | str | None
     Raises
     ------
     DataError
-        As `frameboost.Model.predict`; if there is not one row.
+        As `frameboost.Model.predict`; if there is not exactly one row.
     ParameterError
         As `frameboost.Model.explain`.
     """
@@ -365,15 +364,15 @@ def _layers(steps: pl.DataFrame, unit: str) -> list[alt.Chart]:
 
 
 def waterfall_frame(model: Model, row: pl.DataFrame, *, top: int = 10, output: int = 0) -> pl.DataFrame:
-    """Return the steps from the mean margin to that of a row.
+    """Return the steps from the mean margin to the margin of a row.
 
     Returns
     -------
     polars.DataFrame
         ``step`` (a feature and its value, as text), ``kind`` ("total" for the first and the last, otherwise "feature"
         or "others"), ``contribution``, ``start`` and ``end``: the margin before and after it. First the margin of the
-        row, then features by the absolute contribution, then the sum of all others, then the mean
-        margin, with the offset if there is one.
+        row, then features by descending absolute contribution, the sum of all others, and the mean margin plus any
+        offset.
     """
     contributions = _contributions(model, row, output)
     kinds = {feature.name: feature.type for feature in model.ensemble.features}

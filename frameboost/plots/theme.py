@@ -1,11 +1,11 @@
 """Colours, sizes and axes of the charts.
 
-The colours of classes are Okabe and Ito's ("Color Universal Design", 2008), which colour-blind people distinguish, in
-an order in which neighbours differ in lightness too; lines have a dash pattern each, so that they differ in black and
-white. Amounts have the colours of viridis, whose lightness rises evenly.
+Classes use the colours of Okabe and Ito ("Color Universal Design", 2008), which are safe for colour-blind readers,
+ordered so that neighbours differ in lightness; each line also has a dash pattern, for black and white. Amounts use
+viridis, which is uniform in lightness.
 
-All of it is set in the marks and encodings of a chart, not in its configuration, which Altair allows only in the
-outermost chart: charts can be put beside each other (``a | b``) and configured by who uses them.
+All of it is set in marks and encodings, not in the configuration, which Altair allows only at the top level: so users
+can combine charts (``a | b``) and configure them.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ MAX_CLASSES = len(_COLOURS)  # of which a chart shows a line each
 
 
 def axis(**more: Any) -> alt.Axis:
-    """Return an axis that leaves room for long names of features and categories."""
+    """Return an axis with room for long names of features and categories."""
     return alt.Axis(**({"labelLimit": _LONGEST_LABEL, "titleLimit": WIDTH} | more))
 
 
 def number_axis(largest: float = 0.0, **more: Any) -> alt.Axis:
-    """Return an axis of numbers without labels that touch; numbers of a million and more are shown with a unit."""
+    """Return an axis of numbers with labels that do not touch; millions and more have a unit."""
     if largest >= 1e6:
         more = {"format": "~s" if largest < 1e15 else ".2~e"} | more
     return axis(**({"labelOverlap": "greedy", "labelSeparation": 5} | more))
@@ -65,9 +65,9 @@ Drawn = TypeVar("Drawn", alt.Chart, alt.LayerChart, alt.HConcatChart, alt.VConca
 
 
 def headed(chart: Drawn, finding: str, how_to_read: str, *, width: int = WIDTH) -> Drawn:
-    """Return the chart with what it shows as its title, and how to read it as its subtitle.
+    """Return the chart with its finding as title, and how to read it as subtitle.
 
-    Lines are broken at about so many pixels.
+    Lines are broken at about ``width`` pixels.
     """
     heading = alt.TitleParams(
         textwrap.wrap(shortened(finding, 160), width // 7) or [""],
@@ -79,7 +79,7 @@ def headed(chart: Drawn, finding: str, how_to_read: str, *, width: int = WIDTH) 
 
 
 def percentage(share: float) -> str:
-    """Return a share in percent, with three digits.
+    """Return a share in percent, with three significant digits.
 
     >>> percentage(0.2743), percentage(1.0), percentage(0.00042)
     ('27.4 %', '100 %', '0.042 %')
@@ -88,19 +88,19 @@ def percentage(share: float) -> str:
 
 
 def layered(*charts: alt.Chart, **more: Any) -> alt.LayerChart:
-    """Return charts over each other; `altair.layer` may also return a faceted chart, of faceted ones."""
+    """Return charts in layers; `altair.layer` may also return a faceted chart of faceted ones."""
     return cast("alt.LayerChart", alt.layer(*charts, **more))
 
 
 def number_format(largest: float) -> str:
-    """Return the format of an axis from 0: with units such as k and M only for large numbers."""
+    """Return the format of an axis from 0, with units such as k and M only for large numbers."""
     return "~s" if largest >= 10_000 else ",.4~r"
 
 
 def colour_of(field: str, names: Sequence[str], title: str | None, **more: Any) -> alt.Color:
-    """Return the colour of each of the names, in their order.
+    """Return the colour encoding of names, in their order.
 
-    The name ``rest``, of all others together, is grey; more arguments are those of `altair.Color`.
+    The name ``rest``, for all others together, is grey; further arguments are those of `altair.Color`.
     """
     rest = more.pop("rest", None)
     colours = [DIM if name == rest else _COLOURS[i % len(_COLOURS)] for i, name in enumerate(names)]
@@ -110,7 +110,7 @@ def colour_of(field: str, names: Sequence[str], title: str | None, **more: Any) 
 
 
 def _legend(names: Sequence[str]) -> alt.Legend | None:
-    """Return a legend below the chart, in as many columns as the names leave room for; None of a single name."""
+    """Return a legend below the chart, in as many columns as the names allow; None for a single name."""
     if len(names) < 2:
         return None
     columns = max(1, WIDTH // (7 * max(map(len, names)) + 30))
@@ -118,7 +118,7 @@ def _legend(names: Sequence[str]) -> alt.Legend | None:
 
 
 def dash_of(field: str, names: Sequence[str], title: str | None, **more: Any) -> alt.StrokeDash:
-    """Return the dash pattern of each of the names, in their order."""
+    """Return the dash encoding of names, in their order."""
     dashes = [list(_DASHES[i % len(_DASHES)]) for i in range(len(names))]
     more.setdefault("legend", _legend(names))
     scale = alt.Scale(domain=list(names), range=dashes)
@@ -126,5 +126,5 @@ def dash_of(field: str, names: Sequence[str], title: str | None, **more: Any) ->
 
 
 def shown_classes(names: Sequence[str]) -> list[str]:
-    """Return the classes that a chart of a line each shows: the first eight, for which there are colours."""
+    """Return the classes drawn as lines: the first eight, the number of colours."""
     return list(names[:MAX_CLASSES])

@@ -1,6 +1,6 @@
-"""Contributions of features to predictions: Shapley values, Saabas' steps, and Shapley interaction values.
+"""Contributions of features to predictions: Shapley values, Saabas' contributions, Shapley interaction values.
 
-They are frames, or the object that SHAP's plots take.
+They are frames, or an ``Explanation`` for SHAP's plots.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ BIAS = "bias"
 
 
 def contribution_frame(ensemble: Ensemble, data: Any, output: int | str | None, *, approx: bool) -> pl.DataFrame:
-    """Return a column for each feature, and the bias, as `frameboost.Model.explain` describes them.
+    """Return a column for each feature, and the bias, for `frameboost.Model.explain`.
 
-    Of all outputs of several it is a long frame.
+    For several outputs it is a long frame.
     """
     check_bias(ensemble.features)
     source, types, outputs = _read(ensemble, data, output)
@@ -54,13 +54,13 @@ def contribution_frame(ensemble: Ensemble, data: Any, output: int | str | None, 
 def contribution_values(
     ensemble: Ensemble, data: Any, output: int | str | None, *, approx: bool
 ) -> npt.NDArray[np.float64]:
-    """Return the contributions of the features to one margin, (rows, features)."""
+    """Return the contributions of the features to one margin, shape (rows, features)."""
     source, types, [number] = _read(ensemble, data, ensemble.margin_number(output))
     return _contributions(ensemble, source, types, number, approx=approx)[:, :-1]
 
 
 def interaction_frame(ensemble: Ensemble, data: Any, output: int | str | None) -> pl.DataFrame:
-    """Return a row for each pair of features of each row of the data, and one for the bias."""
+    """Return a row for each row and pair of features, and one for the bias."""
     check_bias(ensemble.features)
     source, types, outputs = _read(ensemble, data, output)
     frames = [_interactions(ensemble, source, types, number) for number in outputs]
@@ -73,7 +73,7 @@ def interaction_frame(ensemble: Ensemble, data: Any, output: int | str | None) -
 
 
 def _named(ensemble: Ensemble, outputs: list[int]) -> pl.Series:
-    """Return the labels of outputs that are classes with labels, the numbers of others."""
+    """Return the labels of outputs that are labelled classes, or the indices of others."""
     labels = ensemble.output_labels
     return pl.Series("output", [labels[number] for number in outputs] if labels else outputs)
 
@@ -81,7 +81,7 @@ def _named(ensemble: Ensemble, outputs: list[int]) -> pl.Series:
 def _contributions(
     ensemble: Ensemble, source: LocalSource, types: Mapping[str, FeatureType], number: int, *, approx: bool
 ) -> npt.NDArray[np.float64]:
-    """Return the contributions of all features to a margin, and its mean, in shape (rows, features + 1)."""
+    """Return the contributions of all features to a margin, and its mean, shape (rows, features + 1)."""
     contributions, codes, slopes, added = _compiled(ensemble, source, types, number, on_grid=approx)
     of_arrays = contributions.steps(codes) if approx else contributions.shap(codes)
     names = ensemble.feature_names
@@ -117,7 +117,7 @@ def _interactions(
 def _read(
     ensemble: Ensemble, data: Any, output: int | str | None
 ) -> tuple[LocalSource, Mapping[str, FeatureType], list[int]]:
-    """Return the rows, the types of the features, and the numbers of the margins to explain."""
+    """Return the rows, the types of the features, and the indices of the margins to explain."""
     require_numba("explain")
     all_outputs = output is None and ensemble.n_outputs > 1
     outputs = list(range(ensemble.n_outputs)) if all_outputs else [ensemble.margin_number(output)]
@@ -131,7 +131,7 @@ def _read(
 def _compiled(
     ensemble: Ensemble, source: LocalSource, types: Mapping[str, FeatureType], number: int, *, on_grid: bool = False
 ) -> tuple[Contributions, npt.NDArray[np.unsignedinteger], npt.NDArray[np.float64], npt.NDArray[np.float64] | float]:
-    """Return compiled trees, rows as codes, what slopes add, (rows, features), and what the offset adds."""
+    """Return compiled trees, rows as codes, the part of slopes, (rows, features), and the offset."""
     from frameboost.compile.arrays.contributions import Contributions
     from frameboost.compile.arrays.flat_trees import TreeArrays
 
@@ -152,7 +152,7 @@ def _compiled(
 
 
 def check_bias(features: Sequence[Feature], *, ignore_case: bool = False) -> None:
-    """Raise `ParameterError` if a feature has the name of the column of the mean margin."""
+    """Raise `ParameterError` if a feature has the name of the bias column."""
     for name in (feature.name for feature in features):
         if name == BIAS or (ignore_case and name.lower() == BIAS):
             raise ParameterError(f"feature {shown(name)} has the name of the column of the mean margin; rename it")
@@ -161,7 +161,7 @@ def check_bias(features: Sequence[Feature], *, ignore_case: bool = False) -> Non
 def shap_explanation(ensemble: Ensemble, data: Any, output: int | str | None, *, approx: bool) -> Any:
     """Return the contributions of `contribution_frame` as a ``shap.Explanation``.
 
-    The values have the shape (rows, features), or (rows, features, outputs) of all outputs of several.
+    The values have the shape (rows, features), or (rows, features, outputs) for several outputs.
 
     Raises
     ------
@@ -198,7 +198,7 @@ def shap_explanation(ensemble: Ensemble, data: Any, output: int | str | None, *,
 
 
 def _as_number(values: pl.Series) -> pl.Series:
-    """Return a column's values as numbers: of dates and times the units since 1970, of strings their ranks."""
+    """Return a column's values as numbers: dates and times as units since 1970, strings as ranks."""
     if values.dtype.is_temporal():
         return values.to_physical().cast(pl.Float64)
     if values.dtype.is_numeric() or values.dtype == pl.Boolean:

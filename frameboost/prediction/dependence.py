@@ -1,7 +1,7 @@
-"""Predictions as a function of one or two features: their mean over the rows, or those of each row.
+"""Partial dependence on one or two features, and individual conditional expectation.
 
-The mean is the partial dependence (Friedman 2001, section 8.2); of each row it is the individual conditional
-expectation (Goldstein, Kapelner, Bleich & Pitkin 2015, "Peeking inside the black box", JCGS 24(1)).
+Partial dependence is the mean prediction over the rows (Friedman 2001, section 8.2), individual conditional expectation
+that of each row (Goldstein, Kapelner, Bleich & Pitkin 2015, "Peeking inside the black box", JCGS 24(1)).
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ _VALUES = "values"
 def partial_dependence_frame(
     predictor: Predictor, data: Any, features: str | Sequence[str], grid: Any, output: str
 ) -> pl.DataFrame:
-    """Return the mean over the rows of an output at each value of the grid.
+    """Return the mean of an output over the rows at each value of the grid.
 
-    `frameboost.Model.partial_dependence` describes the arguments.
+    Arguments are those of `frameboost.Model.partial_dependence`.
     """
     ensemble, chosen_output = predictor.ensemble, predictor.ensemble.output(output)
     names = ensemble.feature_names
@@ -84,27 +84,28 @@ def individual_dependence(
     frame
         The rows, with all columns that the model reads.
     features
-        One or two features of the model. Their grid has the values of `Model.partial_dependence` by default, and a
-        missing value if the column has one; of two features all pairs.
+        One or two features of the model. The grid is that of `Model.partial_dependence`, with a missing value if the
+        column has one; for two features all pairs.
     output
         ``"mean"`` or ``"margin"``.
     number
-        The number of the output, if not all.
+        The index of the output; by default all.
     grid_of
-        The rows whose values the grid is made of, if not ``frame``.
+        The rows to derive the grid from; by default ``frame``.
     most
-        The most values of a feature; of more, those at evenly spaced ranks, or the most frequent categories.
+        The maximum number of values of a feature; if it has more, those at evenly spaced ranks, or the most frequent
+        categories.
 
     Returns
     -------
     polars.DataFrame
-        ``value`` and, of two features, ``other`` (in the columns' types), ``row`` (from 0), ``output`` (from 0),
+        ``value`` and, for two features, ``other`` (in the columns' types), ``row`` (from 0), ``output`` (from 0),
         ``prediction``.
 
     Raises
     ------
     DataError
-        If there are no rows, or a feature has no value.
+        If there are no rows, or a feature is entirely missing.
     ParameterError
         If the model has no such feature.
     """
@@ -136,7 +137,7 @@ def individual_dependence(
 
 
 def _grids(features: Sequence[str], grid: Any) -> Mapping[str, Any]:
-    """Return the user's values by feature: of two features a dict."""
+    """Return the user's values by feature; for two features a dict."""
     if grid is None:
         return {}
     if len(features) == 1 and not isinstance(grid, Mapping):
@@ -154,14 +155,14 @@ def _responses(
 ) -> Iterator[npt.NDArray[np.float64]]:
     """Yield, for each row of the grid, the predictions of all rows with the grid's features set to its values.
 
-    Rows and grid are coded once. Then each value's code is written into the feature's column of the rows' codes.
+    Rows and grid are coded once; each value's code is then written into the feature's column of codes.
 
     Raises
     ------
     ParameterError
         If the output depends on more than the features and the offset.
     DataError
-        If the offset is not known in some row.
+        If the offset is missing in a row.
     """
     if output.lookup is not None:
         raise ParameterError(
@@ -224,7 +225,7 @@ def _user_grid(grid: Iterable[Any], column: pl.Series, name: str) -> pl.Series:
 
 
 def _axis(frame: pl.DataFrame, name: str, predictor: Predictor, most: int | None) -> pl.Series:
-    """Return the values of one feature, with a missing one last if the column has any."""
+    """Return the values of one feature, with a missing value last if the column has any."""
     column = frame[name].alias("values")
     feature = predictor.ensemble.features[predictor.ensemble.feature_names.index(name)]
     values = _default_grid(column, feature)

@@ -1,7 +1,7 @@
-"""Outputs of few or of some thousand rows: to set up a query of polars takes longer than to compute them.
+"""Outputs of up to a few thousand rows, for which setting up a polars query takes longer than computing them.
 
-A few are computed number by number, more by numpy; of more rows yet polars is as fast
-(`frameboost.compile.polars.output_expr`). All have the same bits.
+A few rows are computed number by number, more by numpy; for larger data polars is as fast
+(`frameboost.compile.polars.output_expr`). All three return the same bits.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ _MAX_ARRAY = 1 << 13
 def few_outputs(output: Output, margins: Sequence[Sequence[float]]) -> pl.Series | None:
     """Return the output for rows with these margins; None if it must be computed by columns.
 
-    The bits are those of `frameboost.compile.polars.output_expr`.
+    Bitwise equal to `frameboost.compile.polars.output_expr`.
 
     Parameters
     ----------
     margins
-        float64 (outputs, rows): the margins, all known.
+        float64 (outputs, rows): the margins, without NaN.
     """
     if not 0 < len(margins[0]) * _size(output) <= _MAX_VALUES or output.names:
         return None
@@ -74,7 +74,7 @@ def _dtype(output: Output) -> type[pl.DataType]:
 
 
 class ArrayOutput:
-    """An output whose values are numbers, compiled once.
+    """An output with numeric values, compiled once.
 
     Parameters
     ----------
@@ -94,7 +94,7 @@ class ArrayOutput:
     def values(self, margins: Sequence[npt.NDArray[np.float64]]) -> pl.Series | None:
         """Return the values of rows with these margins, float64 (outputs, rows).
 
-        None if they must be computed by polars: many rows, or expressions that may be NULL or round otherwise.
+        None if polars must compute them: for many rows, or expressions that may be NULL or round differently.
         """
         program, n_rows = self._program, len(margins[0])
         if program is None or n_rows * len(program.results) > _MAX_ARRAY:

@@ -37,20 +37,21 @@ _MAX_AT_ONCE = 16
 
 
 class _FrameColumns(NamedTuple):
-    """Columns of a frame, and how rows are scored that have these.
+    """The columns of a frame, and the scorer for frames with these columns.
 
     Attributes
     ----------
     columns
-        All of them.
+        All columns.
     names
-        Those that trees use; none if these are all, in that order.
+        Those that trees use; empty if trees use all, in order.
     dtypes
         The types of the columns that trees use.
     scorer
-        None if types do not say how columns are read: one without values, or of times that may all be dates.
+        The scorer; None if types do not determine how columns are read: entirely missing ones, or times that may be
+        dates.
     is_plain
-        Whether the columns hold the numbers that are compared.
+        Whether the columns are compared without conversion.
     """
 
     columns: list[str]
@@ -64,16 +65,16 @@ class _FrameColumns(NamedTuple):
         return frame[self.names] if self.names else frame
 
     def fits(self, dtypes: list[pl.DataType]) -> bool:
-        """Whether the columns that trees use have these types; those of plain numbers have no parameters."""
+        """Whether the columns that trees use have these types; types of plain numbers have no parameters."""
         return list(map(type, dtypes)) == list(map(type, self.dtypes)) and (self.is_plain or dtypes == self.dtypes)
 
 
 class Predictor:
     """Scores rows in Python.
 
-    The trees are compiled when they are first needed, in three forms, each of which is cached: flat arrays, byte trees
-    and polars expressions. A model makes its predictor anew when it is copied or unpickled. Where numba is not
-    installed, numpy walks the flat arrays to the same predictions, more slowly.
+    Trees are compiled on first use into three cached forms: flat arrays, byte trees and polars expressions. A copied or
+    unpickled model builds a new predictor. Without numba, numpy walks the flat arrays to the same predictions, more
+    slowly.
 
     Parameters
     ----------
@@ -106,9 +107,9 @@ class Predictor:
 
     @cached_property
     def byte_trees(self) -> ByteTrees | None:
-        """The trees over columns of bytes, which score faster; None where a tree or a column has too many values.
+        """The trees over byte columns, which score faster; None if a tree or a column has too many values.
 
-        They take kernels, so there are none without numba.
+        None without numba, as they need kernels.
         """
         if not has_numba():
             return None
@@ -118,11 +119,11 @@ class Predictor:
 
     @cached_property
     def _fine_features(self) -> set[str]:
-        """The features that are still to be warned of where they are float32."""
+        """The features to warn about if they are float32."""
         return set(self.ensemble.needs_float64())
 
     def _types(self, source: Source) -> dict[str, FeatureType]:
-        """Return the types of the features in the data; warn once of each that is too coarse for its thresholds."""
+        """Return the types of the features in the data; warn once about each that is too coarse for its thresholds."""
         types = self.ensemble.find_in(source)
         single = [name for name, kind in types.items() if kind.name == "float32"]
         if single and (coarse := sorted(self._fine_features.intersection(single))):
@@ -139,9 +140,9 @@ class Predictor:
 
     @cached_property
     def _ranges_of_slopes(self) -> dict[str, tuple[float, float]]:
-        """The numbers that the slopes of LightGBM's linear leaves go on for, by feature; there they have no ends.
+        """The ranges in which slopes of LightGBM's linear leaves apply, by feature; LightGBM's are unbounded.
 
-        All end where the grid of a feature does; those of a model trained here end within.
+        Ranges end at the feature's grid; those of a model trained here lie within it.
         """
         if not self._is_linear or "max_bin" in self.ensemble.parameters:
             return {}
@@ -168,7 +169,7 @@ class Predictor:
         return self._last_started
 
     def of_numbers(self) -> Predictor:
-        """Return the predictor of the model without its labels, whose classes are numbers."""
+        """Return the predictor of the model without labels; its classes are numbers."""
         return self._of_numbers if self.ensemble.labels else self
 
     @cached_property
@@ -178,7 +179,7 @@ class Predictor:
     # --- by kernels ---------------------------------------------------------------------------------------------------
 
     def predict(self, data: Any, output: str, n_jobs: int | None = None) -> pl.Series:
-        """Return predictions, as `frameboost.Model.predict` describes them."""
+        """Predict rows; see `frameboost.Model.predict`."""
         with at_most(n_jobs):
             return self._predicted(data, output)
 
@@ -192,7 +193,7 @@ class Predictor:
         return self._values(self._outputs[output], self._inputs(self._outputs[output], data))
 
     def _inputs(self, output: Output, data: Any) -> list[Any]:
-        """Return the margins of each row, and the number of the output's lookup, if any."""
+        """Return the margins of each row, and the index of the output's lookup, if any."""
         lookup, features = output.lookup, self.ensemble.read_features
         if lookup is None:
             return self._margins(data)
@@ -205,7 +206,7 @@ class Predictor:
         return [*self._margins(frame), frame.select(lookup_expr(lookup)).to_series()]
 
     def staged(self, data: Any, name: str) -> Iterator[pl.Series]:
-        """Yield the predictions of the first round, of the first two, and so on; each round's trees score once."""
+        """Yield the predictions of the first round, of the first two, and so on; each tree scores once."""
         output = self.ensemble.output(name)
         source = open_rows(data, self.ensemble.read_features)
         types = self._types(source)
@@ -216,7 +217,7 @@ class Predictor:
             yield self._values(output, self.with_offset(frame, sums))
 
     def _values(self, output: Output, margins: Sequence[Any]) -> pl.Series:
-        """Return an output of rows with these margins, the last of which is the number of its lookup, if any."""
+        """Return an output of rows with these margins; the last of them is the index of its lookup, if any."""
         may_be_null = self.ensemble.offset is not None
         if output.is_margin and not may_be_null:
             return pl.Series("prediction", margins[0])
@@ -271,7 +272,7 @@ class Predictor:
         return self.with_offset(in_order, self.sums(in_order.lazy(), types, bases))
 
     def _warn_of_far_numbers(self, frame: pl.LazyFrame) -> None:
-        """Warn of rows whose numbers are clipped where the library that the model comes from does not."""
+        """Warn about rows with numbers that are clipped here, but not in the library that the model comes from."""
         numbers = {name: column(name).cast(pl.Float64, strict=False) for name in self._ranges_of_slopes}
         far = frame.select(
             (numbers[name].is_finite() & ~numbers[name].is_between(*ends)).sum().alias(name)
@@ -286,9 +287,9 @@ class Predictor:
                 )
 
     def with_offset(self, rows: pl.DataFrame, sums: Sequence[Any]) -> list[Any]:
-        """Return the margins of rows: the sums of their base margins and leaves, plus the offset if there is one.
+        """Return the margins of rows: base margins plus leaf values plus any offset.
 
-        They are added by polars, where a sum with NULL is NULL, as in SQL.
+        Polars adds them, as a sum with NULL is NULL there, as in SQL.
         """
         offset = self.ensemble.offset
         if offset is None:
@@ -298,7 +299,7 @@ class Predictor:
         return [added[str(k)] + pl.Series(total) if str(k) in added.columns else total for k, total in enumerate(sums)]
 
     def sums(self, frame: pl.LazyFrame, types: Mapping[str, FeatureType], bases: Sequence[Any]) -> list[Any]:
-        """Return each output's base plus the values of each row's leaves, without offset; columns have these types."""
+        """Return each row's base margin plus leaf values, by output, without offset, for columns of these types."""
         if self._is_linear:
             if has_numba():
                 return self._linear_scorer.margins(frame, types, bases, kept_workers())
@@ -309,10 +310,10 @@ class Predictor:
         return self.arrays.margins(self.arrays.codes(frame, types), bases)
 
     def _margins_of_frame(self, frame: pl.DataFrame) -> list[Any] | None:
-        """Return the margins of a frame that is read by its types alone; None of others, and without byte trees.
+        """Return the margins of a frame that is read by its types alone; None for others, or without byte trees.
 
-        Frames with the same columns share a scorer. Of thousands of columns, to read all types takes longer than to
-        score some rows, so from the second such frame on only those of the columns that trees use are read.
+        Frames with the same columns share a scorer. With thousands of columns, reading all types takes longer than
+        scoring a few rows, so from the second such frame on only the types of columns that trees use are read.
         """
         if self.byte_trees is None:
             return None
@@ -348,7 +349,7 @@ class Predictor:
     # --- as an expression ---------------------------------------------------------------------------------------------
 
     def expr(self, name: str) -> pl.Expr:
-        """Return the polars expression of an output, as `frameboost.Model.expr` describes it."""
+        """Return the polars expression of an output; see `frameboost.Model.expr`."""
         output, offset = self.ensemble.output(name), self.ensemble.offset
         looked_up = [] if output.lookup is None else [lookup_expr(output.lookup)]
         used, nothing = output.used_margins(), pl.lit(0.0)
@@ -374,7 +375,7 @@ class Predictor:
 
 
 def _warn_of_exposures(ensemble: Ensemble, rows: pl.DataFrame) -> None:
-    """Warn of rows without a prediction as their exposure is not above 0."""
+    """Warn about rows without a prediction because their exposure is not above 0."""
     offset = ensemble.offset
     if offset is None or offset.kind != EXPOSURE:
         return
@@ -387,7 +388,7 @@ _WORDS = {"string": "strings", "codes": "integers", "boolean": "Booleans"}
 
 
 def _check_lookup(source: Source, lookup: Lookup) -> None:
-    """Raise `DataError` if the column is not in the data, or has another type than the values of the lookup."""
+    """Raise `DataError` if the lookup's column is missing, or its type differs from the values of the lookup."""
     if lookup.column not in source.names():
         raise DataError(f"the data lacks column {shown(lookup.column)}, by whose value the model's interval differs")
     kind = source.types()[lookup.column]

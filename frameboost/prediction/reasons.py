@@ -1,4 +1,4 @@
-"""Reason codes: the features with the largest contributions to each row, by their texts.
+"""Reason codes: the features with the largest contributions to each row.
 
 `frameboost.database.explanations` writes the same as SQL.
 """
@@ -28,7 +28,7 @@ def reason_frame(
     ensemble: Ensemble, data: object, output: int | str | None, top: int, sign: int | None,
     texts: Mapping[str, str] | None, *, approx: bool,
 ) -> pl.DataFrame:  # fmt: skip
-    """Return the columns ``reason_1``, ``contribution_1``, ... that `frameboost.Model.explain` describes."""
+    """Return the columns ``reason_1``, ``contribution_1``, ... of `frameboost.Model.explain`."""
     names = ensemble.feature_names
     check_reasons(top, sign, texts, names)
     values = contribution_values(ensemble, data, output, approx=approx)
@@ -52,21 +52,21 @@ def reason_frame(
 
 
 def rounding_shift(trees: Sequence[Tree]) -> float:
-    """Return a number that rounds Shapley values, where it is added and subtracted; 0 if these are all 0."""
+    """Return the number to add and subtract to round Shapley values; 0 if these are all 0."""
     largest = sum(max(tree.value) - min(tree.value) for tree in trees)
     largest += sum(max((leaf.largest() for leaf in leaf_slopes(tree).values()), default=0.0) for tree in trees)
     return 1.5 * 2.0**_MANTISSA * bit_step(largest, _COMPARED_BITS) if largest else 0.0
 
 
 def check_no_reasons(top: object, sign: object, texts: object) -> None:
-    """Raise `ParameterError` if there are options of reasons without reasons."""
+    """Raise `ParameterError` if options of reasons are passed without ``top``."""
     for name, value in (("sign", sign), ("texts", texts)):
         if top is None and value is not None:
             raise ParameterError(f"{name} is for reasons; pass top too, the number of reasons a row")
 
 
 def check_reasons(top: object, sign: object, texts: object, names: Sequence[str]) -> None:
-    """Raise `ParameterError` if an option of reasons is not what it may be; ``names`` are the features'."""
+    """Raise `ParameterError` if an option of reasons is invalid; ``names`` are the features'."""
     if not isinstance(top, int) or isinstance(top, bool) or not 1 <= top <= len(names):
         raise ParameterError(f"top must be an integer from 1 to {len(names)}, the number of features, not {shown(top)}")
     if sign is not None and (isinstance(sign, bool) or sign not in (-1, 1)):

@@ -1,7 +1,7 @@
-"""What other libraries' estimators take, in constructors, `fit` and `predict`, under the names here.
+"""Translate the arguments of other libraries' estimators, in constructors, `fit` and `predict`.
 
-A name is translated where it means the same, taken and left out where its value changes nothing here, and refused with
-a sentence otherwise. Where two libraries mean different things by one name, it has XGBoost's meaning.
+An argument is translated if its meaning is the same, ignored if its value has no effect here, and an error otherwise. A
+name with different meanings in two libraries has XGBoost's.
 """
 
 from __future__ import annotations
@@ -77,12 +77,12 @@ _NOTHING: Mapping[str, tuple[object, ...]] = {
 def of_constructor(
     names: Collection[str], parameters: Mapping[str, Any], suggested: Collection[str] = ()
 ) -> dict[str, Any]:
-    """Return parameters under the names that an estimator has for them.
+    """Return the parameters of a constructor under frameboost's names.
 
     Raises
     ------
     ParameterError
-        If a name is of no parameter, or two are of one.
+        If a name is unknown, or two names mean the same parameter.
 
     Examples
     --------
@@ -114,7 +114,7 @@ def of_constructor(
 
 
 def _rename(given: dict[str, Any], known: Collection[str]) -> None:
-    """Give objectives and metrics the names here, and the level of a quantile."""
+    """Replace objectives, metrics and the level of a quantile by frameboost's names."""
     for name, ours in _OTHER_NAMES.items():
         if name in given and name not in known and ours in known:
             if ours in given and given[ours] is not None:
@@ -139,7 +139,7 @@ _OF_CLASSES = {"logloss": "mlogloss", "error": "merror"}
 
 
 def of_classes(metric: Any, *, several: bool) -> Any:
-    """Return metrics with those of two classes in place of those of several, or the other way round, as in LightGBM.
+    """Return metrics with binary ones replaced by multiclass ones, or the other way round, as LightGBM does.
 
     >>> of_classes(["logloss", "auc"], several=True), of_classes("merror", several=False)
     (['mlogloss', 'auc'], 'error')
@@ -154,7 +154,7 @@ _NO_METRIC = ("None", "none", "null", "na", "custom")  # LightGBM's words
 
 
 def has_no_metric(metric: Any) -> bool:
-    """Whether a metric is LightGBM's word for none.
+    """Whether a metric is LightGBM's name for none.
 
     >>> has_no_metric("None"), has_no_metric("auc"), has_no_metric(None)
     (True, False, False)
@@ -163,7 +163,7 @@ def has_no_metric(metric: Any) -> bool:
 
 
 def _metrics(metric: Any) -> Any:
-    """Return metrics under the names here; LightGBM's word for none is left out of a list."""
+    """Return metrics under frameboost's names, without LightGBM's name for none."""
     if isinstance(metric, str):
         return _METRICS.get(metric, metric)
     if isinstance(metric, list | tuple):
@@ -179,7 +179,7 @@ def _is_word(value: object, word: str) -> bool:
 
 
 def is_true(name: str, value: object) -> bool:
-    """Return an argument that must be True or False, or a number that stands for one."""
+    """Return an argument that must be True, False, 0 or 1 as a bool."""
     if not isinstance(value, bool | int | np.bool_ | np.integer | None):
         raise ParameterError(f"{name} must be True or False, not {shown(value)}")
     return bool(value)
@@ -190,7 +190,7 @@ def _is_integer(value: object) -> bool:
 
 
 def _has_rounds(parameters: Mapping[str, Any]) -> bool:
-    """Whether ``early_stopping`` is LightGBM's name of a number of rounds."""
+    """Whether ``early_stopping`` is LightGBM's alias of ``early_stopping_rounds``."""
     value: Any = parameters.get("early_stopping")
     return _is_integer(value) and value > 0 and "early_stopping_rounds" not in parameters
 
@@ -218,21 +218,21 @@ _FIT_ELSEWHERE = {
 
 
 def of_fit(estimator: Any, given: dict[str, Any], others: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arguments of `fit` under the names here.
+    """Return the arguments of `fit` under frameboost's names.
 
     Parameters
     ----------
     estimator
-        The estimator, whose parameters are refused here.
+        The estimator; its parameters are errors in `fit`.
     given
-        The arguments by the names here, None where they are not given.
+        The arguments by frameboost's names, None if not passed.
     others
         Those by other names.
 
     Raises
     ------
     ParameterError
-        If an argument is a parameter of the constructor, is not known, or is given twice.
+        If an argument is a parameter of the constructor, unknown, or passed twice.
     """
     arguments, kind = dict(given) | {"categorical_features": None}, type(estimator).__name__
     others = _validation_rows(dict(others), arguments)
@@ -265,7 +265,7 @@ def of_fit(estimator: Any, given: dict[str, Any], others: Mapping[str, Any]) -> 
 
 
 def is_pairs(eval_set: object) -> bool:
-    """Whether rows to validate on are a list of (X, y)."""
+    """Whether an evaluation set is a list of (X, y)."""
     return isinstance(eval_set, list | tuple) and all(map(_is_pair, eval_set))
 
 
@@ -274,7 +274,7 @@ def _is_pair(item: object) -> bool:
 
 
 def _validation_rows(others: dict[str, Any], arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Return arguments with scikit-learn's ``X_val`` and ``y_val``, or LightGBM's ``eval_X`` and ``eval_y``, paired."""
+    """Return arguments with ``X_val`` and ``y_val`` (scikit-learn) or ``eval_X`` and ``eval_y`` (LightGBM) as pairs."""
     for names in (("X_val", "y_val"), ("eval_X", "eval_y")):
         X, y = (others.pop(name, None) for name in names)
         if X is None and y is None:
@@ -293,19 +293,19 @@ def _validation_rows(others: dict[str, Any], arguments: Mapping[str, Any]) -> di
 
 
 class Callbacks:
-    """What ``callbacks`` of `fit` asks for: functions of `frameboost.fit`, and objects of other libraries.
+    """The effects of ``callbacks`` of `fit`: functions for `frameboost.fit`, and objects of other libraries.
 
-    Early stopping and learning rates by XGBoost's and LightGBM's objects become parameters, what they print is left
-    out, and what LightGBM's ``record_evaluation`` fills is filled. Others have no meaning here and are refused.
+    Objects of XGBoost and LightGBM for early stopping and learning rates become parameters, those that print are
+    ignored, and the dict of LightGBM's ``record_evaluation`` is filled. All others are errors.
 
     Attributes
     ----------
     functions
-        Those for `frameboost.fit`.
+        Functions for `frameboost.fit`.
     stopping, parameters
         Parameters of early stopping, and others.
     metric, rows
-        The names of the metric and of the rows that early stopping watches; None for the last ones.
+        The names of the metric and of the evaluation set that early stopping watches; None for the last.
     watches_first
         Whether it watches the first metric, LightGBM's ``first_metric_only``.
     """
@@ -366,7 +366,7 @@ def _takes_two(callback: Callable[..., Any]) -> bool:
 
 
 def _early_stopping(callback: Any) -> dict[str, Any]:
-    """Return the parameters of another library's object for early stopping."""
+    """Return the parameters of another library's early stopping callback."""
     rounds = getattr(callback, "stopping_rounds", None) or getattr(callback, "rounds", None)
     delta = getattr(callback, "min_delta", None)
     delta = getattr(callback, "_min_delta", 0.0) if delta is None else delta
@@ -378,19 +378,19 @@ def _early_stopping(callback: Any) -> dict[str, Any]:
 
 
 def watched_last(metrics: Any, sets: Mapping[str, str], callbacks: Callbacks) -> tuple[Any, list[str]]:
-    """Return the metrics and the sets of rows with those last that early stopping is to watch.
+    """Return the metrics and the evaluation sets, each ordered so that early stopping watches the last.
 
     Parameters
     ----------
     metrics
         One metric, several, or None.
     sets
-        The sets by their names in the history, with those that the user has for them.
+        The user's names of the sets, by their names in the history.
 
     Raises
     ------
     ParameterError
-        If there is no metric or set of that name.
+        If the metric or the set is unknown.
     """
     ordered = list(sets)
     if callbacks.rows is not None:
@@ -425,12 +425,12 @@ def _name_of_metric(metric: Any) -> str:
 
 
 class ByAnyName(dict[str, Any]):
-    """Metrics by set of rows or by metric, which other libraries' names find too; its keys are the names here.
+    """Metrics by evaluation set or by metric: iterates over frameboost's names, finds other libraries' names too.
 
     Parameters
     ----------
     items
-        What is found, by the names here.
+        The values by frameboost's names.
     others
         The same by other names.
 
@@ -455,19 +455,19 @@ class ByAnyName(dict[str, Any]):
         return super().__contains__(name) or name in self.others
 
     def get(self, name: str, default: Any = None) -> Any:
-        """Return what is found by the name, or the default."""
+        """Return the value of a name, or the default."""
         return super().get(name, self.others.get(name, default))
 
 
 def measured(metrics: Mapping[str, Mapping[str, list[float]]], others: Mapping[str, str]) -> ByAnyName:
-    """Return the metrics of each round, which LightGBM's names find too.
+    """Return the metrics by round, with lookup by LightGBM's names too.
 
     Parameters
     ----------
     metrics
-        The values of each round, by set of rows and metric.
+        The values by round, for each evaluation set and metric.
     others
-        LightGBM's names of sets, with those here.
+        Frameboost's names of the sets, by LightGBM's.
 
     Examples
     --------
@@ -493,12 +493,12 @@ _PREDICT_NOTHING = ("validate_features", "n_jobs", "predict_disable_shape_check"
 def of_predict(
     base_margin: Any, output_margin: bool, iteration_range: Any, others: Mapping[str, Any]
 ) -> tuple[Any, PredictOutput, tuple[int, int | None] | None]:
-    """Return the base margins, what to predict ("mean", "margin", "leaf" or "contributions"), and the range of rounds.
+    """Return the base margins, the output ("mean", "margin", "leaf" or "contributions"), and the range of rounds.
 
     Raises
     ------
     ParameterError
-        If an argument is not known or given twice, or rounds are no range.
+        If an argument is unknown or passed twice, or the range of rounds is invalid.
     """
     others = {name: value for name, value in others.items() if name not in _PREDICT_NOTHING}
     if others.get("pred_early_stop") is False:
@@ -526,7 +526,7 @@ def of_predict(
 
 
 def _range(rounds: Any) -> tuple[int, int | None] | None:
-    """Return the first round, from 0, and the one after the last; None if these are all."""
+    """Return the first round, from 0, and the one after the last; None for all rounds."""
     if rounds is None:
         return None
     if not isinstance(rounds, list | tuple) or len(rounds) != 2 or not all(map(_is_integer, rounds)) or min(rounds) < 0:

@@ -1,8 +1,7 @@
-"""X, y and weights as the frame that is trained on.
+"""Convert X, y and weights to the frame to train on.
 
-In a sparse matrix an entry that is not stored is 0, as everywhere in scikit-learn and in LightGBM (XGBoost takes it for
-missing); a NaN that is stored is missing. The model is that of the dense array. For prediction some rows at a time are
-dense.
+Implicit entries of a sparse matrix are 0, as in scikit-learn and LightGBM (in XGBoost they are missing); a stored NaN
+is missing. The model is that of the dense array. Prediction makes a few rows dense at a time.
 """
 
 from __future__ import annotations
@@ -52,12 +51,12 @@ def has_queries(X: Any) -> bool:
 
 
 def queries_in(X: Any) -> Any:
-    """Return the column of queries of a frame that has one."""
+    """Return the query column of X, if it has one."""
     return X.select(_QUERIES).collect().to_series() if isinstance(X, pl.LazyFrame) else X[_QUERIES]
 
 
 def names_in(estimator: Any) -> list[str]:
-    """Return the names that X's columns have in the model, as scikit-learn calls those without a name: x0, x1, ..."""
+    """Return the feature names of X; unnamed columns are x0, x1, ..., as in scikit-learn."""
     if hasattr(estimator, "feature_names_in_"):
         return list(estimator.feature_names_in_)
     own: list[str] | None = getattr(estimator, "_columns_without_names", None)  # of a model that was loaded
@@ -65,9 +64,9 @@ def names_in(estimator: Any) -> list[str]:
 
 
 def read(estimator: BaseEstimator, X: Any, *, reset: bool) -> pl.DataFrame | SparseFrame:
-    """Return X as a frame with the columns of `names_in`; ``reset`` sets them, when fitting.
+    """Return X as a frame with the columns of `names_in`; ``reset`` stores the names, when fitting.
 
-    It also sets ``_categorical``, the columns of categories that polars has no type of (see `FrameSource`).
+    It also sets ``_categorical``, the categorical columns that polars has no type for (see `FrameSource`).
     """
     checked = _checked(estimator, X, reset=reset)
     return _sparse_frame(estimator, checked) if _is_sparse(checked) else _frame(estimator, checked)
@@ -79,14 +78,14 @@ def read_whole(estimator: BaseEstimator, X: Any) -> pl.DataFrame:
     Raises
     ------
     DataError
-        If it is a sparse matrix, and takes more memory than there is.
+        If it is a sparse matrix that does not fit into memory as a dense one.
     """
     found = read(estimator, X, reset=False)
     return found.to_dense(found.columns) if isinstance(found, SparseFrame) else found
 
 
 def read_parts(estimator: BaseEstimator, X: Any) -> Iterator[pl.DataFrame]:
-    """Yield the rows of X as frames: all at once, of a sparse matrix as many as take little memory."""
+    """Yield the rows of X as frames: all at once, or for a sparse matrix as many as need little memory."""
     checked = _checked(estimator, X, reset=False)
     n_rows, n_columns = checked.shape
     at_once = n_rows
@@ -97,7 +96,7 @@ def read_parts(estimator: BaseEstimator, X: Any) -> Iterator[pl.DataFrame]:
 
 
 def _checked(estimator: Any, X: Any, *, reset: bool) -> Any:
-    """Return X as a polars frame, an array or a sparse matrix by rows, whose columns are those of fit."""
+    """Return X as a polars frame, an array or a CSR matrix; check that its columns are those of fit."""
     if isinstance(X, Star):
         raise DataError("X is a Star, whose rows scikit-learn can't count or choose; give its collect(), or use fit")
     if isinstance(X, DatabaseTable):
@@ -133,9 +132,9 @@ def _frame(estimator: BaseEstimator, checked: Any) -> pl.DataFrame:
 
 
 def _by_columns(matrix: Any) -> Array:
-    """Return a sparse matrix as a dense array, one column after the other in memory, as polars takes it.
+    """Return a sparse matrix as a dense array in column-major order, which polars reads without a copy.
 
-    SciPy's ``toarray(order="F")`` writes the same array 20 times slower than that of the transposed matrix.
+    SciPy's ``toarray(order="F")`` is 20 times slower than ``toarray`` of the transposed matrix.
     """
     transposed: Array = matrix.tocsc().T.toarray()
     return transposed.T
@@ -146,7 +145,7 @@ def _is_sparse(X: Any) -> bool:
 
 
 def _is_table(X: Any) -> bool:
-    """Whether X is a frame of typed columns: a polars or pandas frame or an Arrow table, but not a series."""
+    """Whether X is a table of typed columns: a polars or pandas frame or an Arrow table, but not a series."""
     return hasattr(type(X), "__arrow_c_stream__") and len(getattr(X, "shape", ())) == 2
 
 
@@ -160,7 +159,7 @@ def _sparse_frame(estimator: BaseEstimator, matrix: Any) -> SparseFrame:
 
 
 def _plain(array: Array) -> Array:
-    """Return the array with a type that polars has, and equal values."""
+    """Return the array with equal values in a type that polars has."""
     if array.dtype.kind == "b":
         return array.astype("u1")  # in an array True is a number, and may come as 1.0 the next time
     if array.dtype.kind == "f" and array.dtype.itemsize not in (4, 8):
@@ -177,41 +176,39 @@ _HELD_OUT = 21
 
 
 class Rows(NamedTuple):
-    """Features, and the other columns by keyword of `frameboost.fit`; a target of several columns is an array."""
+    """Features, and other columns by keyword of `frameboost.fit`; a target of several columns is a 2-d array."""
 
     frame: pl.DataFrame | SparseFrame
     roles: dict[str, Array]
 
     def where(self, counts: npt.NDArray[np.bool_]) -> Rows:
-        """Return the rows for which this is true."""
+        """Return the rows where a mask is true."""
         return Rows(self.frame.filter(pl.Series(counts)), {role: each[counts] for role, each in self.roles.items()})
 
 
 def without_zeros(rows: Rows) -> Rows:
     """Return the rows with a positive weight.
 
-    scikit-learn requires that a row of weight 0 has no effect. `frameboost.fit` would still propose cuts from its
-    values, so it is removed.
+    scikit-learn requires that rows of weight 0 have no effect; `frameboost.fit` would propose cuts from their values.
     """
     weight = rows.roles.get("weight")
     return rows if weight is None else rows.where(weight != 0)
 
 
 def held_out_rows(rows: Rows, share: float, seed: int, *, by_class: bool) -> tuple[Rows, Rows]:
-    """Return the rows to train on, and some to validate on, drawn by a hash of their positions and the seed.
+    """Return training rows and held-out rows, drawn by a hash of row position and seed.
 
-    Of rows with queries whole queries are drawn, and with ``by_class`` the same share of each class, of which a row at
-    least stays to be trained on.
+    Queries are drawn as a whole. ``by_class`` draws the same share of each class, and keeps at least one row of it.
 
     Parameters
     ----------
     share
-        The share of the rows or queries, or their number, 1 or more.
+        The share of the rows or queries, or their number if 1 or more.
 
     Raises
     ------
     DataError
-        If no row is left to train on.
+        If no training rows are left.
     """
     unit, strata = rows.roles.get("group"), None
     n_units = len(rows.frame) if unit is None else int(unit.max()) + 1
@@ -242,7 +239,7 @@ def held_out_rows(rows: Rows, share: float, seed: int, *, by_class: bool) -> tup
 
 
 def role_columns(rows: Rows) -> dict[str, list[str]]:
-    """Return the names of the columns that the roles have beside the features: of several targets y0, y1, ..."""
+    """Return the column names of the roles beside the features; several targets are y0, y1, ..."""
     taken, found = set(rows.frame.columns), {}
     for role, values in rows.roles.items():
         names = [_NAMES[role]] if values.ndim == 1 else [f"{_NAMES[role]}{i}" for i in range(values.shape[1])]
@@ -252,7 +249,7 @@ def role_columns(rows: Rows) -> dict[str, list[str]]:
 
 
 def with_roles(rows: Rows, columns: Mapping[str, Sequence[str]]) -> pl.DataFrame | SparseFrame:
-    """Return the features and the columns of the roles, of which weights and queries are 1 by default."""
+    """Return the features with the columns of the roles; weights and queries default to 1."""
     frame, roles = rows
     for role, names in columns.items():
         values = np.atleast_2d(roles[role].T) if role in roles else np.ones((1, len(frame)))
@@ -261,12 +258,12 @@ def with_roles(rows: Rows, columns: Mapping[str, Sequence[str]]) -> pl.DataFrame
 
 
 def with_types_of(frame: pl.DataFrame | SparseFrame, features: Sequence[str], held_out: Sequence[Rows]) -> list[Rows]:
-    """Return the rows of ``eval_set``, in which columns without a value have the types that they have in X.
+    """Return the rows of ``eval_set``, with columns of missing values only cast to the types of X.
 
     Raises
     ------
     DataError
-        If a column has another type than in X.
+        If the type of a column differs from X.
     """
     own, found = frame.schema, []
     types = {name: kind for name in features if (kind := FeatureType.from_polars(own[name])) is not None}
@@ -288,7 +285,7 @@ def with_types_of(frame: pl.DataFrame | SparseFrame, features: Sequence[str], he
 
 
 def check_numbers(y: Any, estimator: object, name: str = "y", *, several: bool = False) -> FloatArray:
-    """Return a numeric target, or ``several`` as the columns of an array; a single column becomes one-dimensional."""
+    """Return a numeric target, with ``several`` as a 2-d array; a single column becomes one-dimensional."""
     values = _values(y, estimator, name, several=several)
     if values.dtype.kind not in "biufO":
         raise ValueError(f"{name} has type {values.dtype}; a target must be numeric")
@@ -303,7 +300,7 @@ def check_numbers(y: Any, estimator: object, name: str = "y", *, several: bool =
 
 
 def check_labels(y: Any, estimator: object, name: str = "y") -> Array:
-    """Return the labels of a classification, or of a multilabel one whether rows have each label, as 0 and 1."""
+    """Return the class labels, or for a multilabel target an array of 0 and 1."""
     labels = _values(y, estimator, name, several=True)
     _refuse_missing(labels, name)
     check_classification_targets(labels)
@@ -317,14 +314,14 @@ def check_labels(y: Any, estimator: object, name: str = "y") -> Array:
 
 
 def check_queries(qid: Any, name: str = "qid") -> Array:
-    """Return the number of each row's query, from 0."""
+    """Return the index of each row's query, from 0."""
     queries: Array = column_or_1d(qid)
     _refuse_missing(queries, name)
     return np.unique(queries, return_inverse=True)[1]
 
 
 def queries_of_sizes(sizes: Any, X: Any, name: str = "group") -> Array:
-    """Return the number of each row's query, of queries that follow each other and have these numbers of rows."""
+    """Return the index of each row's query, for contiguous queries of these sizes."""
     n_rows = X.select(pl.len()).collect().item() if isinstance(X, pl.LazyFrame) else _num_samples(X)
     counts: Array = column_or_1d(sizes)
     is_numbers = counts.dtype.kind in "iuf" and (counts >= 0).all() and (counts % 1 == 0).all()
@@ -337,9 +334,9 @@ def queries_of_sizes(sizes: Any, X: Any, name: str = "group") -> Array:
 
 
 def check_margins(margins: Any, n_rows: int, name: str = "base_margin") -> FloatArray:
-    """Return what is added to the margin of each row: a number, a column, or a column for each margin.
+    """Return the offset of each row: a number, a column, or a column for each margin.
 
-    Margins of several classes may be given as LightGBM has them, those of one class after those of another.
+    Margins of several classes may be flat, class after class, as in LightGBM.
     """
     try:
         values: FloatArray = np.asarray(margins, dtype=np.float64)
@@ -361,7 +358,7 @@ def check_margins(margins: Any, n_rows: int, name: str = "base_margin") -> Float
 
 
 def check_weights(sample_weight: Any, name: str = "sample_weight") -> FloatArray:
-    """Return the weights of rows: finite numbers, 0 or more."""
+    """Return row weights; check that they are finite and 0 or more."""
     try:
         weight: FloatArray = column_or_1d(sample_weight, dtype=np.float64)
     except OverflowError as error:  # of Python's integers
@@ -375,7 +372,7 @@ def check_weights(sample_weight: Any, name: str = "sample_weight") -> FloatArray
 
 
 def _refuse_missing(values: Array, name: str) -> None:
-    """Raise ValueError if a value is missing: None and pandas' NA, which have no order among others, or NaN."""
+    """Raise ValueError for missing values: None, pandas' NA, or NaN."""
     if values.dtype.kind == "O" and any(type(value).__name__ in ("NoneType", "NAType") for value in values):
         raise ValueError(f"Input {name} contains missing values.")
     assert_all_finite(values, input_name=name)

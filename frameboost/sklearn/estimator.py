@@ -1,9 +1,8 @@
-"""The base class of the scikit-learn estimators: parameters, training, and what a fitted one knows.
+"""The base class of the scikit-learn estimators: parameters, training, attributes.
 
-The parameters are those of `Parameters`. scikit-learn reads them from the signature of the constructor, and ``clone``
-gives them to another one. So the signature keeps to the names here, and other libraries' names are translated before
-they are stored (`arguments`): ``FrameBoostRegressor(eta=0.1)`` is ``FrameBoostRegressor(learning_rate=0.1)``, and
-``get_params`` says so.
+Parameters are those of `Parameters`. scikit-learn reads them from the constructor's signature, and ``clone`` passes
+them on; so the signature has frameboost's names, and other libraries' names are translated before they are stored
+(`arguments`): ``FrameBoostRegressor(eta=0.1).get_params()`` has ``learning_rate``.
 """
 
 from __future__ import annotations
@@ -153,7 +152,7 @@ feature_names_in_ : ndarray of shape (n_features_in_,)
 def documented(cls: _Class) -> _Class:
     """Fill the placeholders ``<parameters>`` and ``<attributes>`` of an estimator's docstring.
 
-    The text of the parameters is that of `frameboost.parameters.parameters`.
+    The parameters' texts come from `frameboost.parameters.parameters`.
     """
     if cls.__doc__ is not None:  # as it is under python -OO
         parameters = _PARAMETERS + parameter_table(without=FROM_THE_DATA)
@@ -163,7 +162,7 @@ def documented(cls: _Class) -> _Class:
 
 
 class Initial(NamedTuple):
-    """What is trained on from: a model, if there is one, and the labels of its classes where these are known."""
+    """The model to continue from, if any, with the labels of its classes, if known."""
 
     model: Model | None
     classes: Array | None
@@ -193,13 +192,13 @@ class Estimator(BaseEstimator):
     _named: ClassVar[tuple[str, ...] | None] = None
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
-        """Let scikit-learn see the parameters that a subclass's constructor passes on as ``**parameters``."""
+        """Show scikit-learn the parameters that a subclass's constructor passes on as ``**parameters``."""
         super().__init_subclass__(**kwargs)
         if "__init__" in cls.__dict__:
             cls._named = _with_inherited(cls.__dict__["__init__"], super(cls, cls).__init__)
 
     def __sklearn_clone__(self) -> Self:
-        """Return an estimator with the same parameters that is not fitted."""
+        """Return an unfitted estimator with the same parameters."""
         if self._named is None:
             return cast("Self", _clone_parametrized(self))
         # What the constructor does not name is set afterwards, as it may pass a value of its own choice for it.
@@ -213,7 +212,7 @@ class Estimator(BaseEstimator):
         return copy
 
     def set_params(self, **params: Any) -> Self:
-        """Set parameters, by XGBoost's and LightGBM's names too.
+        """Set parameters, by frameboost's, XGBoost's or LightGBM's names.
 
         Parameters
         ----------
@@ -241,7 +240,7 @@ class Estimator(BaseEstimator):
 
     @property
     def feature_importances_(self) -> FloatArray:
-        """The mean gain of the splits on each feature, as shares of 1 (all 0 if there is no split)."""
+        """The mean gain of the splits on each feature, normalised to 1 (all 0 without splits)."""
         check_is_fitted(self)
         kind = self.importance_type
         if not isinstance(kind, str | None) or kind not in _IMPORTANCES:
@@ -260,24 +259,24 @@ class Estimator(BaseEstimator):
 
     @property
     def best_iteration_(self) -> int | None:
-        """The round, from 1, with the best last metric on the last rows of ``eval_set``; None without any."""
+        """The round, from 1, with the best last metric on the last evaluation set; None without one."""
         check_is_fitted(self)
         return self.model_.best_iteration
 
     @property
     def best_score_(self) -> float | None:
-        """The last metric at `best_iteration_`, on the last rows of ``eval_set``; None without any."""
+        """The last metric at `best_iteration_`, on the last evaluation set; None without one."""
         check_is_fitted(self)
         return self.model_.best_score
 
     @property
     def best_iteration(self) -> int:
-        """XGBoost's number of the best round, from 0.
+        """The index of the best round, from 0, as in XGBoost.
 
         Raises
         ------
         AttributeError
-            Without rows to validate on.
+            If fit had no evaluation set.
         """
         if self.best_iteration_ is None:
             raise AttributeError("there is no best_iteration without rows to validate on: fit(X, y, eval_set=[(X, y)])")
@@ -285,14 +284,14 @@ class Estimator(BaseEstimator):
 
     @property
     def best_score(self) -> float:
-        """The last metric of the best round, as `best_score_`; AttributeError without rows to validate on."""
+        """The last metric of the best round, as `best_score_`; AttributeError without an evaluation set."""
         if self.best_score_ is None:
             raise AttributeError("there is no best_score without rows to validate on: fit(X, y, eval_set=[(X, y)])")
         return self.best_score_
 
     @property
     def evals_result_(self) -> ByAnyName:
-        """The metrics of each round, by set of rows and metric."""
+        """The metrics by round, for each evaluation set and metric."""
         check_is_fitted(self)
         found: dict[str, dict[str, list[float]]] = {}
         for column in self.model_.history.drop("round"):
@@ -305,44 +304,45 @@ class Estimator(BaseEstimator):
         return self.evals_result_
 
     def get_booster(self) -> Model:
-        """Return ``model_``, by XGBoost's name of it."""
+        """Return ``model_`` (XGBoost's name)."""
         check_is_fitted(self)
         return self.model_
 
     def get_num_boosting_rounds(self) -> int:
-        """Return the number of rounds that fit is to train, by XGBoost's name of it."""
+        """Return the number of rounds that fit trains (XGBoost's name)."""
         return Parameters().n_estimators if self.n_estimators is None else self.n_estimators
 
     def get_xgb_params(self) -> dict[str, Any]:
-        """Return the parameters of training alone, by XGBoost's name of them."""
+        """Return the training parameters (XGBoost's name)."""
         names = Parameters.__dataclass_fields__.keys() - FROM_THE_DATA | {"objective", "random_state"}
         return {name: value for name, value in self.get_params(deep=False).items() if name in names}
 
     @property
     def booster_(self) -> Model:
-        """``model_``, by LightGBM's name of it."""
+        """``model_`` (LightGBM's name)."""
         return self.get_booster()
 
     @property
     def n_estimators_(self) -> int:
-        """The number of rounds of the model, by LightGBM's name of it."""
+        """The number of rounds of the model (LightGBM's name)."""
         return self.n_iter_
 
     @property
     def objective_(self) -> str:
-        """The name of the objective that the model was trained on, by LightGBM's name of it."""
+        """The name of the model's objective (LightGBM's name)."""
         return self.get_booster().objective
 
     @property
     def feature_name_(self) -> list[str]:
-        """The names of the features, by LightGBM's name of them."""
+        """The names of the features (LightGBM's name)."""
         check_is_fitted(self)
         return names_in(self)
 
     def save_model(self, path: Any) -> None:
-        """Save the fitted model in a file that `load_model`, `frameboost.load` and the command line read.
+        """Save the model to a file that `load_model`, `frameboost.load` and the command line can read.
 
-        Parameters of the constructor are not in it, but for those that shaped the trees; pickle keeps the estimator.
+        Of the constructor's parameters it stores only those that determine the trees; pickle stores the whole
+        estimator.
 
         Parameters
         ----------
@@ -357,9 +357,9 @@ class Estimator(BaseEstimator):
         self.model_.with_metadata(tags=tags).save(path)
 
     def load_model(self, path: Any) -> Self:
-        """Load the model of a file that `save_model` or `Model.save` has written; the estimator is then fitted.
+        """Load a model that `save_model` or `Model.save` wrote, as if fitted.
 
-        Files of XGBoost, LightGBM and CatBoost are read too.
+        Files of XGBoost, LightGBM and CatBoost are supported too.
 
         Parameters
         ----------
@@ -369,9 +369,9 @@ class Estimator(BaseEstimator):
         Raises
         ------
         ModelFileError
-            If it is no model file.
+            If it is not a model file.
         ParameterError
-            If the model is not one of such an estimator.
+            If the model is of another kind than the estimator.
         """
         model = path if isinstance(path, Model) else open_model(path)
         tags = model.metadata.tags
@@ -384,7 +384,7 @@ class Estimator(BaseEstimator):
         return self
 
     def _facts(self) -> dict[str, Any]:
-        """Return what the estimator knows beyond its model, if it is not told by that."""
+        """Return the attributes that can't be derived from the model."""
         names = getattr(self, "feature_names_in_", None)
         columns = names_in(self)
         return {
@@ -396,7 +396,7 @@ class Estimator(BaseEstimator):
         }
 
     def _take(self, model: Model, facts: Mapping[str, Any]) -> None:
-        """Take a model, as fit would have left it."""
+        """Adopt a model as if fitted."""
         if (kind := facts.get("kind", self._kind)) != self._kind:
             raise ParameterError(f"the model is that of a {kind}, not of a {self._kind}")
         columns = facts.get("columns") or model.features
@@ -414,20 +414,20 @@ class Estimator(BaseEstimator):
         self.model_ = model
 
     def apply(self, X: Any, iteration_range: Any = None) -> Array:
-        """Return the leaf of each row in each tree.
+        """Return the leaf index of each row in each tree.
 
         Parameters
         ----------
         X : frame, array-like or sparse matrix of shape (n_samples, n_features)
             The rows.
         iteration_range : (int, int), optional
-            The first round, from 0, and the one after the last, of those whose trees are asked; by default all.
+            The first round, from 0, and the one after the last; by default all rounds.
 
         Returns
         -------
         ndarray of shape (n_samples, n_trees)
-            The number of the leaf's node in ``model_.trees``, where the nodes of each tree count from 0, the root. A
-            round has a tree for each output (of several classes for each class), in their order.
+            Node indices of the leaves in ``model_.trees``; nodes of each tree are numbered from 0, the root. A round
+            has one tree per output (per class, if there are several), in order.
         """
         leaves: Array = self._predicted(X, None, False, iteration_range, {"pred_leaf": True})
         return leaves
@@ -452,9 +452,9 @@ class Estimator(BaseEstimator):
         X : frame, array-like or sparse matrix of shape (n_samples, n_features)
             The rows.
         approx, interactions, output, form, top, sign, texts
-            As for `Model.explain`; ``form="shap"`` returns the ``Explanation`` that SHAP's plots take.
+            As for `Model.explain`; ``form="shap"`` returns an ``Explanation`` for SHAP's plots.
         base_margin : array-like of shape (n_samples,) or (n_samples, n_margins), optional
-            The base margins of an estimator that was fitted with some.
+            Base margins, if the estimator was fitted with some.
 
         Returns
         -------
@@ -476,25 +476,25 @@ class Estimator(BaseEstimator):
         iteration_range: Any = None,
         **others: Any,
     ) -> Array:
-        """Return the predictions for X's rows.
+        """Predict X's rows.
 
-        These are of a regressor the means or quantiles, of a classifier the most probable classes (of a multilabel y
-        whether a row has each label), of a ranker scores: the higher, the earlier in its query.
+        A regressor predicts means or quantiles, a classifier the most probable class (for a multilabel y 0 or 1 for
+        each label), a ranker scores, higher for earlier ranks within a query.
 
         Parameters
         ----------
         X : frame, array-like or sparse matrix of shape (n_samples, n_features)
             The features.
         base_margin : array-like of shape (n_samples,) or (n_samples, n_margins), optional
-            What is added to the margins of each row, needed if fit was given some. Without some in fit it is in place
-            of the model's base score.
+            An offset added to the margins, required if fit had one. If fit had none, it replaces the model's base
+            score.
         output_margin : bool, default False
-            Whether to return margins, the sums of the trees (LightGBM's ``raw_score``).
+            Whether to return margins (LightGBM's ``raw_score``).
         iteration_range : (int, int), optional
-            The first round, from 0, and the one after the last, of those that count; by default all.
+            The first round, from 0, and the one after the last, to use; by default all rounds.
         **others
-            The same by LightGBM's names: ``init_score``, ``raw_score``, ``num_iteration``, ``start_iteration``,
-            ``pred_leaf``, ``pred_contrib``.
+            LightGBM's names: ``init_score``, ``raw_score``, ``num_iteration``, ``start_iteration``, ``pred_leaf``,
+            ``pred_contrib``.
         """
         found: Array = self._predicted(X, base_margin, output_margin, iteration_range, others)
         return found
@@ -502,9 +502,9 @@ class Estimator(BaseEstimator):
     def _predicted(
         self, X: Any, base_margin: Any, output_margin: bool, iteration_range: Any, others: Mapping[str, Any]
     ) -> Any:
-        """Return what `predict` returns by arguments under any name, or None for the prediction itself.
+        """Return the result of `predict` for arguments under any name, or None for the plain prediction.
 
-        Of the prediction itself of a classifier there are classes to choose.
+        A classifier derives classes from the plain prediction.
         """
         check_is_fitted(self)
         base_margin, output, rounds = of_predict(base_margin, output_margin, iteration_range, others)
@@ -524,7 +524,7 @@ class Estimator(BaseEstimator):
         return self.model_ if rounds is None else self.model_[rounds[0] : rounds[1]]
 
     def _output(self, X: Any, output: _Output, base_margin: Any = None, rounds: _Rounds = None) -> Array:
-        """Return an output of the model for X's rows, as an array that the caller may write to."""
+        """Return an output of the model for X's rows, as a writable array."""
         check_is_fitted(self)
         model = self._rounds(rounds)
         if output == "leaf":  # which no base margin moves
@@ -549,12 +549,12 @@ class Estimator(BaseEstimator):
     def _with_margins(
         self, model: Model, frames: Iterable[pl.DataFrame], base_margin: Any
     ) -> tuple[Model, Iterable[pl.DataFrame]]:
-        """Return a model that starts from base margins, and frames with these as columns.
+        """Return the model with columns of base margins, and the frames of X with these columns.
 
         Raises
         ------
         ParameterError
-            If the estimator was fitted with base margins and there are none.
+            If the estimator was fitted with base margins and none are passed.
         """
         names = model.ensemble.offset.names if model.ensemble.offset is not None else []
         if base_margin is None:
@@ -597,7 +597,7 @@ class Estimator(BaseEstimator):
     _kind: ClassVar[str]  # of estimator, in the words of scikit-learn
 
     def _fit(self, X: Any, y: Any, given: dict[str, Any], others: Mapping[str, Any]) -> Self:
-        """Train on X and y; ``given`` are the arguments of `fit` by their names here, ``others`` by other names."""
+        """Train on X and y; ``given`` are the arguments of `fit` by frameboost's names, ``others`` by other names."""
         arguments = self._arguments(X, given, others)
         initial = self._initial(arguments["init_model"])
         target = self._target(y, "y")
@@ -639,11 +639,11 @@ class Estimator(BaseEstimator):
         return self
 
     def _arguments(self, X: Any, given: dict[str, Any], others: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the arguments of `fit` under the names here."""
+        """Return the arguments of `fit` under frameboost's names."""
         return of_fit(self, given, others)
 
     def _prepared(self, rows: Rows, initial: Initial) -> tuple[Rows, Any, dict[str, Any]]:
-        """Return the rows as they are trained on, the objective, and further arguments of `frameboost.fit`."""
+        """Return the rows to train on, the objective, and further arguments of `frameboost.fit`."""
         return rows, self._objective(self._default_objective), {}
 
     def _target(self, y: Any, name: str) -> Array:
@@ -654,11 +654,11 @@ class Estimator(BaseEstimator):
         return metric
 
     def _encoded(self, y: Any, name: str) -> Array:
-        """Return a target to validate on, as numbers."""
+        """Return the target of an evaluation set as numbers."""
         return self._target(y, name)
 
     def _roles(self, given: Mapping[str, tuple[str, Any]], n_rows: int) -> dict[str, Array]:
-        """Return the columns beside the target, of arguments by role with their names."""
+        """Return the columns beside the target, and the roles with their names."""
         found = {}
         for role, (name, values) in given.items():
             if values is not None:
@@ -667,7 +667,7 @@ class Estimator(BaseEstimator):
         return found
 
     def _initial(self, init_model: Any) -> Initial:
-        """Return what is trained on from: ``init_model``, or with ``warm_start`` the estimator itself."""
+        """Return the model to continue from: ``init_model``, or with ``warm_start`` the estimator's."""
         if is_true("warm_start", self.warm_start) and init_model is None and hasattr(self, "model_"):
             init_model = self
         if isinstance(init_model, Estimator):
@@ -691,7 +691,7 @@ class Estimator(BaseEstimator):
         Raises
         ------
         ParameterError
-            If training is to stop early and there are no rows to validate on.
+            If early stopping is set without an evaluation set.
         """
         choice, rounds = self.early_stopping, self.early_stopping_rounds
         if not (
@@ -713,7 +713,7 @@ class Estimator(BaseEstimator):
         return {"early_stopping_rounds": (_PATIENCE if rounds is None else rounds) if stops else None}
 
     def _split(self, rows: Rows, seed: int) -> tuple[Rows, list[Rows]]:
-        """Return the rows to train on, and those to validate on."""
+        """Return the training rows and the held-out rows."""
         share = self.validation_fraction
         if share is None:
             return rows, [rows]
@@ -727,7 +727,7 @@ class Estimator(BaseEstimator):
         return training, [part]
 
     def _held_out(self, arguments: Mapping[str, Any], rows: Rows) -> list[Rows]:
-        """Return the rows of ``eval_set``, a list of (X, y), with the columns that the rows to train on have."""
+        """Return the rows of ``eval_set``, a list of (X, y), with the columns of the training rows."""
         eval_set = arguments["eval_set"]
         others = {role: (name, arguments[name]) for role, (_, name) in self._columns.items()}
         if eval_set is None:
@@ -777,7 +777,7 @@ class Estimator(BaseEstimator):
     def _train(
         self, rows: Rows, objective: str, held_out: Sequence[Rows] = (), *, initial: Model | None = None, **more: Any
     ) -> None:
-        """Fit and set ``model_``. Held-out rows have weight 1 where they are given none."""
+        """Fit and set ``model_``. Held-out rows have weight 1 by default."""
         # In a fold of a cross-validation a column may have no value.
         frame = rows.frame
         features = (frame.with_values() if isinstance(frame, SparseFrame) else with_values(frame)) or frame.columns
@@ -812,7 +812,7 @@ class Estimator(BaseEstimator):
 
 
 def _lightgbms_names(sets: Mapping[str, str], arguments: Mapping[str, Any], X: Any, y: Any) -> dict[str, str]:
-    """Return the names of the sets by those that LightGBM has for them, unless the user has named them."""
+    """Return the evaluation sets by LightGBM's names for them, unless the user named them."""
     if arguments["eval_names"] is not None:
         return {}
     pairs = arguments["eval_set"] or [(None, None)] * len(sets)
@@ -822,7 +822,7 @@ def _lightgbms_names(sets: Mapping[str, str], arguments: Mapping[str, Any], X: A
 
 
 def _set_and_metric(column: str) -> tuple[str, str]:
-    """Return what a column of the history is of.
+    """Split the name of a history column into evaluation set and metric.
 
     >>> _set_and_metric("validation_10_logloss"), _set_and_metric("train_my_metric")
     (('validation_10', 'logloss'), ('train', 'my_metric'))
@@ -842,9 +842,9 @@ def _leave_out(parameters: dict[str, Any], columns: Collection[str]) -> None:
 
 
 def _contributions(model: Model, frame: pl.DataFrame) -> FloatArray:
-    """Return contributions to the margin and the bias, a column each, those of several outputs after each other.
+    """Return contributions and bias as columns, output after output.
 
-    The shape is LightGBM's, (rows, outputs * (features + 1)).
+    Shape (rows, outputs * (features + 1)), as in LightGBM.
     """
     contributions = model.explain(frame)
     if model.ensemble.n_outputs == 1:
@@ -856,9 +856,9 @@ def _contributions(model: Model, frame: pl.DataFrame) -> FloatArray:
 
 
 def _with_inherited(init: Callable[..., None], inherited: Callable[..., None]) -> tuple[str, ...] | None:
-    """Give a constructor with ``**parameters`` the signature that has the ``inherited`` ones, for scikit-learn.
+    """Extend the signature of a constructor with ``**parameters`` by the ``inherited`` ones, for scikit-learn.
 
-    Returns the names that it has itself; None where it passes nothing on.
+    Returns the names of its explicit parameters; None if it passes nothing on.
     """
     declared = list(inspect.signature(init).parameters.values())
     named = [p for p in declared if p.kind is not p.VAR_KEYWORD]
@@ -872,7 +872,7 @@ def _with_inherited(init: Callable[..., None], inherited: Callable[..., None]) -
 
 
 def _seed_of(random_state: Any, seed: Any) -> Any:
-    """Return the seed that ``random_state`` stands for; `frameboost.fit` checks it."""
+    """Return the seed for a ``random_state``; `frameboost.fit` checks it."""
     most = np.iinfo(np.int32).max
     if random_state is None:
         return seed

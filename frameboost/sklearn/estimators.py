@@ -47,7 +47,7 @@ __all__ = ["FrameBoostClassifier", "FrameBoostRanker", "FrameBoostRegressor"]
 
 
 class _Pointwise(Estimator):
-    """The base class of those that predict each row by itself: all but a ranker."""
+    """The base class of estimators that predict each row independently: all except the ranker."""
 
     def fit(
         self, X: Any, y: Any, sample_weight: Any = None, *, base_margin: Any = None, eval_set: Any = None,
@@ -62,36 +62,36 @@ class _Pointwise(Estimator):
         X : frame, array-like or sparse matrix of shape (n_samples, n_features)
             The features.
         y : array-like of shape (n_samples,) or (n_samples, n_outputs)
-            Of a regressor the target: finite numbers. Of a classifier the labels; if all are one, a warning says so,
-            and it is predicted. Of several columns (targets, or whether a row has each label: multilabel) each has
-            trees of its own.
+            The target of a regressor (finite numbers), or the labels of a classifier; if all labels are equal, it warns
+            and predicts that label. Several columns are several targets, or labels of 0 and 1 (multilabel); each has
+            separate trees.
         sample_weight : array-like of shape (n_samples,), optional
-            Weights of the rows, 0 or more.
+            Row weights, 0 or more.
         base_margin : array-like of shape (n_samples,) or (n_samples, n_margins), optional
-            An offset that is added to the margins of each row; `predict` then needs it too. The base
-            score is estimated beside it. (LightGBM's ``init_score``.)
+            An offset, added to the margins of each row; `predict` then requires it too. The base score is estimated
+            given the offset. (LightGBM's ``init_score``.)
         eval_set : list of (X, y), optional
-            Rows to validate on, as ``validation_0`` and so on in `evals_result_`; early stopping watches the last.
+            Evaluation sets, ``validation_0`` and so on in `evals_result_`; early stopping watches the last.
         sample_weight_eval_set, base_margin_eval_set : list of array-like, optional
-            Weights and base margins of these rows, for each pair; by default 1 and none.
+            Weights and base margins of each pair; by default 1 and none.
         eval_metric : str, Metric, function or list of them, optional
-            Overrides that of the constructor.
+            Metrics that override those of the constructor.
         callbacks : list of functions, optional
-            Called after each round with its number and metrics, as those of `frameboost.fit`; one that returns True
-            stops the fit. XGBoost's and LightGBM's objects for early stopping are taken as such.
+            Functions to call after each round with its number and metrics, as in `frameboost.fit`; training stops if
+            one returns True. Early stopping callbacks of XGBoost and LightGBM set the parameters of early stopping.
         init_model : Model, estimator or path, optional
-            A model, of the same objective and features, to train ``n_estimators`` more rounds on from (XGBoost's
+            A model with the same objective and features to continue from, by ``n_estimators`` rounds (XGBoost's
             ``xgb_model``).
         eval_names : list of str, optional
-            Names of the rows to validate on, in place of ``validation_0`` and so on.
+            Names of the evaluation sets, by default ``validation_0`` and so on.
         verbose : bool, optional
             Whether to show a progress bar.
         X_val, y_val, sample_weight_val : optional
-            scikit-learn's names of a single pair of ``eval_set`` and its weights, which a pipeline can transform
+            scikit-learn's names for one pair of ``eval_set`` with its weights, which pipelines can transform
             (``transform_input=["X_val"]``).
         **others
-            The same by the names of XGBoost and LightGBM (``xgb_model``, ``init_score``, ``eval_X``, ...), and
-            ``categorical_feature`` or ``cat_features``, in place of ``categorical_features`` of the constructor.
+            Names of XGBoost and LightGBM (``xgb_model``, ``init_score``, ``eval_X``, ...), and ``categorical_feature``
+            or ``cat_features``, which override ``categorical_features`` of the constructor.
         """
         given = {
             "sample_weight": sample_weight, "base_margin": base_margin, "eval_set": eval_set,
@@ -105,12 +105,12 @@ class _Pointwise(Estimator):
 
 @documented
 class FrameBoostRegressor(RegressorMixin, _Pointwise):
-    """A regressor for scikit-learn.
+    """Gradient boosted regressor for scikit-learn.
 
-    X may be a polars or pandas frame or an Arrow table, whose columns keep their types (strings are categories, dates
-    are dates), anything that scikit-learn takes for an array of numbers, or a sparse matrix of SciPy's, in which an
-    entry that is not stored is 0. NULL and NaN are missing values; a column without any value is not split on. Rows of
-    weight 0 are ignored. y may have several columns, which are predicted as an array.
+    X may be a polars or pandas frame or an Arrow table, which keep their column types (strings are categories, dates
+    are dates), a numeric array-like, or a SciPy sparse matrix, in which implicit entries are 0. NULL and NaN are
+    missing; an entirely missing column gets no splits. Rows of weight 0 are ignored. y may have several columns, which
+    are predicted as an array.
 
     Parameters
     ----------
@@ -162,9 +162,9 @@ class FrameBoostRegressor(RegressorMixin, _Pointwise):
         return float(r2_score(y, predicted, sample_weight=sample_weight))
 
     def conform(self, X: Any, y: Any, *, coverage: float = 0.9, base_margin: Any = None) -> FrameBoostRegressor:
-        """Learn intervals from rows that the regressor was not trained on, for `predict_interval`.
+        """Fit prediction intervals to rows that the regressor was not trained on, for `predict_interval`.
 
-        ``model_`` then has intervals (`Model.conform`). The regressor must be fitted; ``fit`` discards them.
+        The intervals become part of ``model_`` (`Model.conform`). The regressor must be fitted; ``fit`` discards them.
 
         Parameters
         ----------
@@ -173,7 +173,7 @@ class FrameBoostRegressor(RegressorMixin, _Pointwise):
         y : array-like of shape (n_samples,)
             The target.
         coverage : float, default 0.9
-            The share of labels that intervals are to hold.
+            The probability that an interval contains the label.
         base_margin : array-like, optional
             As for `predict`; required if fit had some.
 
@@ -192,7 +192,7 @@ class FrameBoostRegressor(RegressorMixin, _Pointwise):
         return self
 
     def predict_interval(self, X: Any, *, base_margin: Any = None) -> FloatArray:
-        """Return the ends of the intervals of X's rows, an array of shape (n_samples, 2), after `conform`.
+        """Return the prediction intervals of X's rows, shape (n_samples, 2), after `conform`.
 
         Examples
         --------
@@ -209,32 +209,32 @@ class FrameBoostRegressor(RegressorMixin, _Pointwise):
         return pl.concat(ends).to_numpy(writable=True)
 
     def staged_predict(self, X: Any, base_margin: Any = None) -> Iterator[FloatArray]:
-        """Yield the predictions for X's rows after the first round, after two, and so on."""
+        """Yield the predictions for X's rows after each round."""
         return self._staged(X, "mean", base_margin)
 
 
 @documented
 class FrameBoostClassifier(ClassifierMixin, _Pointwise):
-    """A classifier for scikit-learn.
+    """Gradient boosted classifier for scikit-learn.
 
     X is as in `FrameBoostRegressor`; y may hold labels of any kind.
 
     Parameters
     ----------
     objective : str, Objective or function, optional
-        As for `frameboost.fit`; by default ``'binary:logistic'`` for two classes, ``'multi:softprob'`` for more, which
-        also stands for ``'binary:logistic'`` there, as in XGBoost.
+        As for `frameboost.fit`; by default ``'binary:logistic'`` for two classes and ``'multi:softprob'`` for more.
+        With more than two classes ``'binary:logistic'`` means ``'multi:softprob'``, as in XGBoost.
     class_weight : dict or 'balanced', optional
-        Factors of the weights of rows, by label; a label that is not in the dict has 1. ``'balanced'`` is ``n_samples /
-        (n_classes * np.bincount(y))``, which gives all classes the same weight. They multiply ``sample_weight``, and do
-        not apply to ``eval_set``.
+        Weights of the classes by label, 1 by default. ``'balanced'`` is ``n_samples / (n_classes * np.bincount(y))``,
+        which gives all classes the same total weight. They multiply ``sample_weight``, but not the weights of
+        ``eval_set``.
     <parameters>
 
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
-        The labels, sorted. The model stores them if they are strings or Booleans, and numbers others from 0. For a
-        multilabel y a list with the labels of each column.
+        The sorted labels. The model stores strings and Booleans, and numbers other labels from 0. For a multilabel y a
+        list with the labels of each column.
     <attributes>
 
     Examples
@@ -283,12 +283,12 @@ class FrameBoostClassifier(ClassifierMixin, _Pointwise):
         return of_classes(metric, several=family_of(objective) == "multi")
 
     def _classes_to_train_on(self, target: Array, initial: Initial) -> Array:
-        """Return the classes of y, or those of what is trained on from, where some of them may be without rows.
+        """Return the classes of y, or those of the model to continue from, which may include absent ones.
 
         Raises
         ------
         ParameterError
-            If y has a class that is not among those.
+            If y has a class that is unknown to that model.
         """
         classes: Array = np.unique(target)
         if initial.model is None:
@@ -313,7 +313,7 @@ class FrameBoostClassifier(ClassifierMixin, _Pointwise):
 
     @property
     def n_classes_(self) -> int:
-        """The number of classes, of a multilabel y of labels."""
+        """The number of classes, or for a multilabel y the number of labels."""
         check_is_fitted(self)
         return len(self.classes_)
 
@@ -333,7 +333,7 @@ class FrameBoostClassifier(ClassifierMixin, _Pointwise):
         self.classes_ = [np.array([0, 1])] * n_labels if n_labels else np.array(classes)
 
     def _objective_for(self, n_classes: int) -> Any:
-        """Return the objective, which must be one for that many classes."""
+        """Return the objective, checked against the number of classes."""
         objective = self._objective("binary:logistic" if n_classes == 2 else "multi:softprob")
         objective = with_function(objective, n_classes)
         # XGBoost's default, which is of more classes there too.
@@ -351,7 +351,7 @@ class FrameBoostClassifier(ClassifierMixin, _Pointwise):
         return objective
 
     def _arguments(self, X: Any, given: dict[str, Any], others: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the arguments of `fit`, with LightGBM's weights of classes of rows to validate on."""
+        """Return the arguments of `fit`, with LightGBM's class weights of evaluation sets."""
         others = dict(others)
         weights = others.pop("eval_class_weight", None)
         return super()._arguments(X, given, others) | {"eval_class_weight": weights}
@@ -370,7 +370,7 @@ class FrameBoostClassifier(ClassifierMixin, _Pointwise):
         return held_out
 
     def _encoded(self, y: Any, name: str) -> Array:
-        """Return the class numbers of validation labels."""
+        """Return the class indices of an evaluation set's labels."""
         labels = self._target(y, name)
         if self._is_multilabel or labels.ndim == 2:
             return labels.astype(np.float64)
@@ -386,13 +386,13 @@ class FrameBoostClassifier(ClassifierMixin, _Pointwise):
 
     @property
     def _probability(self) -> Literal["mean", "probability"]:
-        """The output that has the probabilities; predictions may be margins or numbers of classes."""
+        """The output with probabilities; the plain prediction may be margins or class indices."""
         return "probability" if self.model_.ensemble.loss.has_probabilities else "mean"  # of a hinge: 0 and 1
 
     def predict_proba(
         self, X: Any, *, base_margin: Any = None, iteration_range: Any = None, **others: Any
     ) -> FloatArray:
-        """Return the probabilities of the classes, in the order of ``classes_``, or of each label, for X's rows.
+        """Return class probabilities for X's rows, in the order of ``classes_``, or of each label.
 
         Parameters
         ----------
@@ -412,7 +412,7 @@ class FrameBoostClassifier(ClassifierMixin, _Pointwise):
         return self._of_each_class(self._output(X, self._probability, base_margin, rounds))
 
     def decision_function(self, X: Any, *, base_margin: Any = None) -> FloatArray:
-        """Return the margins for X's rows: of the second of two classes, or a column for each class or label."""
+        """Return the margins for X's rows: of the second of two classes, or of each class or label."""
         margins = self._output(X, "margin", base_margin)
         return margins if self._is_multilabel else _of_second_class(margins)
 
@@ -420,7 +420,7 @@ class FrameBoostClassifier(ClassifierMixin, _Pointwise):
         return self._chosen(self._probabilities(X, base_margin, rounds))
 
     def _chosen(self, probabilities: FloatArray) -> Array:
-        """Return the most probable classes, of two the second where its probability is above the model's threshold."""
+        """Return the most probable classes, by the model's threshold if there are two."""
         threshold = self.model_.ensemble.loss.threshold
         if self._is_multilabel:
             return (probabilities > threshold).astype(self.classes_[0].dtype)
@@ -429,7 +429,7 @@ class FrameBoostClassifier(ClassifierMixin, _Pointwise):
         return labels
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, *, base_margin: Any = None) -> float:
-        """Return the share of rows whose class is predicted; of a multilabel y those with all labels right.
+        """Return the accuracy, for a multilabel y the subset accuracy.
 
         Parameters
         ----------
@@ -445,29 +445,29 @@ class FrameBoostClassifier(ClassifierMixin, _Pointwise):
         return float(accuracy_score(y, self._of_mean(X, base_margin, None), sample_weight=sample_weight))
 
     def staged_predict_proba(self, X: Any, base_margin: Any = None) -> Iterator[FloatArray]:
-        """Yield the probabilities for X's rows after the first round, after two, and so on."""
+        """Yield the probabilities for X's rows after each round."""
         check_is_fitted(self)
         for scores in self._staged(X, self._probability, base_margin):
             yield self._of_each_class(scores)
 
     def staged_decision_function(self, X: Any, base_margin: Any = None) -> Iterator[FloatArray]:
-        """Yield the margins for X's rows after the first round, after two, and so on."""
+        """Yield the margins for X's rows after each round."""
         for margins in self._staged(X, "margin", base_margin):
             yield margins if self._is_multilabel else _of_second_class(margins)
 
     def staged_predict(self, X: Any, base_margin: Any = None) -> Iterator[Array]:
-        """Yield the most probable class for X's rows after the first round, after two, and so on."""
+        """Yield the most probable classes for X's rows after each round."""
         return map(self._chosen, self.staged_predict_proba(X, base_margin))
 
     def _of_each_class(self, scores: FloatArray) -> FloatArray:
-        """Return the probabilities of the classes, where of two classes there is that of the second."""
+        """Return the probabilities of all classes; two classes are given by that of the second."""
         if scores.ndim == 2:
             return scores
         return scores[:, None] if len(self.classes_) == 1 else np.column_stack([1.0 - scores, scores])
 
 
 def _weigh_classes(roles: dict[str, Array], class_weight: Any, labels: Array, name: str) -> None:
-    """Multiply the weights of rows by those of their classes; ``name`` is that of the parameter."""
+    """Multiply row weights by class weights; ``name`` is that of the parameter."""
     if class_weight is None:
         return
     if isinstance(class_weight, Mapping):
@@ -482,19 +482,19 @@ def _weigh_classes(roles: dict[str, Array], class_weight: Any, labels: Array, na
 
 
 def _of_second_class(margins: FloatArray) -> FloatArray:
-    """Return the margins of the classes, of two classes how far that of the second is above that of the first."""
+    """Return the margins of the classes, for two the margin of the second minus that of the first."""
     return margins[:, 1] - margins[:, 0] if margins.ndim == 2 and margins.shape[1] == 2 else margins
 
 
 def _labelled(model: Model, classes: Array) -> Model:
-    """Return the model with the labels of the classes, if they are strings or Booleans."""
+    """Return the model with class labels, if they are strings or Booleans."""
     ensemble = replace(model.ensemble, labels=class_labels(classes, model.ensemble.loss))
     return Model(ensemble)
 
 
 @documented
 class FrameBoostRanker(Estimator):
-    """A ranker for scikit-learn: orders the rows of each query.
+    """Gradient boosted ranker for scikit-learn: orders the rows of each query.
 
     X is as in `FrameBoostRegressor`.
 
@@ -541,36 +541,36 @@ class FrameBoostRanker(Estimator):
         y : array-like of shape (n_samples,)
             Relevance of each row to its query: 0, 1, 2, ...
         sample_weight : array-like of shape (n_queries,) or (n_samples,), optional
-            Weights of the queries, in order of first appearance, as in XGBoost; or of the rows, equal within a query.
+            Query weights, in order of first appearance, as in XGBoost; or row weights, equal within a query.
         qid : array-like of shape (n_samples,), optional
-            The query that each row belongs to: numbers or strings, in any order. Without it and ``group`` the column
-            ``qid`` of X, if X has one, as in XGBoost; else all rows are of one query.
+            Query ids, numbers or strings, in any order. Without ``qid`` and ``group``, the column ``qid`` of X, as in
+            XGBoost; without that, all rows form one query.
         group : array-like of shape (n_queries,), optional
-            Instead of ``qid``, the number of rows of each query; its rows are contiguous.
+            The number of rows of each query, for contiguous queries, instead of ``qid``.
         base_margin : array-like of shape (n_samples,) or (n_samples, n_margins), optional
-            An offset that is added to the margins of each row; `predict` then needs it too. The base
-            score is estimated beside it. (LightGBM's ``init_score``.)
+            An offset, added to the margins of each row; `predict` then requires it too. The base score is estimated
+            given the offset. (LightGBM's ``init_score``.)
         eval_set : list of (X, y), optional
-            Rows to validate on, as ``validation_0`` and so on in `evals_result_`; early stopping watches the last.
+            Evaluation sets, ``validation_0`` and so on in `evals_result_`; early stopping watches the last.
         sample_weight_eval_set, base_margin_eval_set : list of array-like, optional
-            Weights and base margins of these rows, for each pair; by default 1 and none.
+            Weights and base margins of each pair; by default 1 and none.
         eval_qid, eval_group : list of array-like, optional
-            The queries of these rows, for each pair, as ``qid`` or ``group``; if fit has queries they are needed, here
-            or as the column ``qid`` of X.
+            The queries of each pair, as ``qid`` or ``group``; required if fit has queries, unless X has a column
+            ``qid``.
         eval_metric : str, Metric, function or list of them, optional
-            Overrides that of the constructor.
+            Metrics that override those of the constructor.
         callbacks : list of functions, optional
-            Called after each round with its number and metrics, as those of `frameboost.fit`; one that returns True
-            stops the fit. XGBoost's and LightGBM's objects for early stopping are taken as such.
+            Functions to call after each round with its number and metrics, as in `frameboost.fit`; training stops if
+            one returns True. Early stopping callbacks of XGBoost and LightGBM set the parameters of early stopping.
         init_model : Model, estimator or path, optional
-            A model, of the same objective and features, to train ``n_estimators`` more rounds on from (XGBoost's
+            A model with the same objective and features to continue from, by ``n_estimators`` rounds (XGBoost's
             ``xgb_model``).
         eval_names : list of str, optional
-            Names of the rows to validate on, in place of ``validation_0`` and so on.
+            Names of the evaluation sets, by default ``validation_0`` and so on.
         verbose : bool, optional
             Whether to show a progress bar.
         **others
-            The same by the names of XGBoost, LightGBM and scikit-learn (``X_val``, ``y_val``).
+            Names of XGBoost, LightGBM and scikit-learn (``X_val``, ``y_val``).
         """
         given = {
             "qid": qid, "group": group, "eval_qid": eval_qid, "eval_group": eval_group,
@@ -601,7 +601,7 @@ class FrameBoostRanker(Estimator):
         return check_numbers(y, self, name)
 
     def _queries(self, X: Any, qid: Any, group: Any, of: str = "") -> Any:
-        """Return the query of each row: as it is given, or that of X; None if all rows are of one."""
+        """Return the query of each row: as passed, or from X; None for a single query."""
         if group is not None and qid is not None:
             raise ParameterError(f"qid and group{of} both name the queries; pass one of them")
         if group is not None:
@@ -609,12 +609,12 @@ class FrameBoostRanker(Estimator):
         return queries_in(X) if qid is None and self._has_query_column and has_queries(X) else qid
 
     def _queries_of_pairs(self, eval_set: Any, eval_qid: Any, eval_group: Any, *, is_one: bool) -> Any:
-        """Return the queries of rows to validate on, by pair; ``is_one`` if those to train on are all of one.
+        """Return the queries of each pair; ``is_one`` if the training rows form one query.
 
         Raises
         ------
         ParameterError
-            If some are missing, or there are not as many as pairs.
+            If queries are missing, or their number differs from that of pairs.
         """
         if not is_pairs(eval_set):
             return eval_qid  # which will be refused
@@ -637,13 +637,13 @@ class FrameBoostRanker(Estimator):
         return {"group": queries} | super()._roles({**others, "weight": (of_weight, weight)}, n_rows)
 
     def staged_predict(self, X: Any, base_margin: Any = None) -> Iterator[FloatArray]:
-        """Yield the scores for X's rows after the first round, after two, and so on."""
+        """Yield the scores for X's rows after each round."""
         return self._staged(X, "mean", base_margin)
 
     def score(
         self, X: Any, y: Any, sample_weight: Any = None, *, qid: Any = None, group: Any = None, base_margin: Any = None
     ) -> float:
-        """Return the mean NDCG of the queries, as the metric ``ndcg`` of `frameboost.fit` has it.
+        """Return the mean NDCG over queries, equal to the metric ``ndcg`` of `frameboost.fit`.
 
         Parameters
         ----------
@@ -654,7 +654,7 @@ class FrameBoostRanker(Estimator):
         sample_weight : array-like of shape (n_queries,) or (n_samples,), optional
             As in `fit`.
         qid, group : array-like, optional
-            The queries of the rows, as in `fit`. Without them the column ``qid`` of X, if fit had it there, or one.
+            The queries of the rows, as in `fit`; by default the column ``qid`` of X, if fit used it, or else one query.
         base_margin : array-like, optional
             As for `predict`.
         """
@@ -675,7 +675,7 @@ _OF_PAIRS = ("eval_set", "eval_qid", "eval_group")
 
 
 def _of_rows(weight: FloatArray, queries: Array) -> FloatArray:
-    """Return the weights of rows, of which some are given for queries, in the order in which these first come."""
+    """Return row weights, expanded from query weights in order of first appearance."""
     _, first, numbers = np.unique(queries, return_index=True, return_inverse=True)
     if len(weight) == len(queries) or len(weight) != len(first):
         return weight
