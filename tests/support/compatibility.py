@@ -35,31 +35,29 @@ SECTIONS = {
 _INTRODUCTION = """\
 # XGBoost, side by side
 
-Everything that XGBoost 3.2 has, and its counterpart here: every parameter of
-[its documentation](https://xgboost.readthedocs.io/en/release_3.2.0/parameter.html), every objective, every metric, and
-every argument and method of its Python package. A [section of its own](#new-in-xgboost-33-and-34) has what its
-releases 3.3 and 3.4 changed, as their notes say.
+Every parameter of [XGBoost 3.2](https://xgboost.readthedocs.io/en/release_3.2.0/parameter.html), every objective and
+metric, every argument and method of its Python package, with its counterpart here; and the changes of
+[3.3 and 3.4](#new-in-xgboost-33-and-34).
 
 - **same**: same meaning and default, perhaps under another name (column "here"). A test compares it with XGBoost's.
-- **different**: available, with a difference that the remark describes.
-- **not there**: passing it is an error, it is never ignored. The remark says why, or what to use instead.
+- **different**: available, with the difference in the remark.
+- **not there**: an error, never ignored. The remark says why, or what to use instead.
 
 {counts}
 
-Trees are XGBoost's node for node where both libraries have the same candidate splits (`tree_method="exact"`, or `hist`
+Trees are XGBoost's node for node if both libraries have the same candidate splits (`tree_method="exact"`, or `hist`
 on the same cuts) and nothing is drawn at random. XGBoost sums in float32, so it may break a tie differently. A value
-out of range is an error here; XGBoost accepts some (`eta=2`). [`parameters.md`](parameters.md) has the ranges. That
-page, [`objectives.md`](objectives.md), [`metrics.md`](metrics.md) and [`ranking.md`](ranking.md) describe further
-differences.
+out of [range](parameters.md) is an error here; XGBoost accepts some (`eta=2`). Further differences:
+[objectives](objectives.md#differences-from-xgboost), [metrics](metrics.md#differences-from-xgboost),
+[ranking](ranking.md#differences-from-xgboost).
 
-This page is generated from [`xgboost.toml`](xgboost.toml) by `python -m tests.support.compatibility`.
-[A test](../tests/xgboost_parity/test_compatibility.py) compares it with the installed XGBoost: nothing of XGBoost is
-missing, what is the same has XGBoost's default, what is not there is refused, and the tests that are named exist."""
+`python -m tests.support.compatibility` writes this page from [`xgboost.toml`](xgboost.toml), which also names the tests
+of each row."""
 
 
 @dataclass(frozen=True)
 class Row:
-    """One feature of XGBoost, or in the section ``ours`` one that XGBoost lacks."""
+    """One feature of XGBoost."""
 
     section: str
     name: str
@@ -87,8 +85,6 @@ def markdown() -> str:
     parts = [_INTRODUCTION.format(counts=_counts(rows))]
     for section, title in SECTIONS.items():
         parts += [f"## {title}", _table([row for row in rows if row.section == section])]
-    ours = [f"| `{row.name}` | {row.why} |" for row in rows if row.section == "ours"]
-    parts += ["## Not in XGBoost", "\n".join(["| here | |", "|---|---|", *ours])]
     return "\n\n".join(parts) + "\n"
 
 
@@ -103,12 +99,13 @@ def _counts(rows: list[Row]) -> str:
 
 
 def _table(rows: list[Row]) -> str:
-    lines = ["| XGBoost | | here | remarks | tests |", "|---|---|---|---|---|"]
+    """Return the rows as a table; those that say the same share a line."""
+    groups: dict[tuple[str, str, str], list[str]] = {}
     for row in rows:
-        here = f"`{row.ours}`" if row.ours else ""
-        files = dict.fromkeys(test.partition("::")[0] for test in row.tests)
-        tests = ", ".join(f"[{Path(file).stem.removeprefix('test_')}](../{file})" for file in files)
-        lines.append(f"| `{row.name}` | {row.status} | {here} | {row.why} | {tests} |")
+        groups.setdefault((row.status, row.ours, row.why), []).append(f"`{row.name}`")
+    lines = ["| XGBoost | | here | remarks |", "|---|---|---|---|"]
+    for (status, ours, why), names in groups.items():
+        lines.append(f"| {', '.join(names)} | {status} | {f'`{ours}`' if ours else ''} | {why} |")
     return "\n".join(lines)
 
 

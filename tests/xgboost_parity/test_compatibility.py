@@ -64,12 +64,8 @@ def test_the_page_is_what_the_source_says():
 
 
 def test_every_row_of_the_table_is_complete():
-    assert {row.section for row in ROWS} == {*SECTIONS, "ours"}
+    assert {row.section for row in ROWS} == set(SECTIONS)
     for row in ROWS:
-        if row.section == "ours":
-            assert row.why, row
-            assert not row.status, row
-            continue
         assert row.status in STATUSES, row
         assert row.why or row.status == "same", row
         assert row.tests or row.status == "not there", row
@@ -188,25 +184,6 @@ def test_every_argument_of_the_estimators_is_in_the_table():
     aliases = {"learning_rate", "reg_alpha", "reg_lambda"}
     of_parameters = {name for name in known if name in names(*PARAMETER_SECTIONS) | aliases} - names("estimators")
     assert known - of_parameters == names("estimators")
-
-
-# --- nothing of ours is left out --------------------------------------------------------------------------------------
-
-
-def mentioned(*sections: str) -> set[str]:
-    """Return all names of ours in the table."""
-    rows = [row for row in of(*sections, "ours") if row.status != "not there"]
-    return {name for row in rows for name in (row.here, *re.findall(r"\((\w+)\)", row.here))}
-
-
-def test_all_that_frameboost_has_is_in_the_table():
-    assert mentioned(*SECTIONS) >= OWN | ARGUMENTS
-    assert set(LOSSES) <= mentioned("objectives", "newer")
-    assert known_metrics() <= mentioned("metrics", "newer")
-    known = {name.partition("(")[0] for name in mentioned(*SECTIONS)}
-    assert {f"Model.{name}" for name in dir(fb.Model) if not name.startswith("_")} <= known
-    methods = [name for name, _ in inspect.getmembers(fb.DatabaseModel, inspect.isfunction) if name[0] != "_"]
-    assert {f"DatabaseModel.{name}" for name in methods} <= known
 
 
 # --- what is the same or different is there ---------------------------------------------------------------------------
