@@ -25,7 +25,8 @@ from frameboost.schema.types import (
     in_utc,
     not_zero,
 )
-from frameboost.trees.tree import LinearTerm, Tree, shared_splits
+from frameboost.trees.linear_leaves import LinearTerm
+from frameboost.trees.tree import Tree, shared_splits
 
 __all__ = ["lookup_expr", "margin_expr", "margin_exprs", "output_column", "output_expr"]
 

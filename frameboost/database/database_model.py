@@ -97,8 +97,9 @@ from frameboost.losses.loss import EXPOSURE
 from frameboost.losses.outputs import OutputName, ScoreName, leaf_output
 from frameboost.metrics.metric import Metric
 from frameboost.schema.types import Feature, FeatureType
+from frameboost.trees.linear_leaves import refuse_linear
 from frameboost.trees.node_means import leaf_contributions, means_on_grid
-from frameboost.trees.tree import Tree, refuse_linear
+from frameboost.trees.tree import Tree
 
 __all__ = ["ColumnNames", "DatabaseModel", "database_model", "read_columns", "source_model"]
 

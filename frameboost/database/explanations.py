@@ -28,8 +28,9 @@ from frameboost.dialects.dialect import Dialect
 from frameboost.errors import ParameterError, TooLargeError
 from frameboost.prediction.contributions import BIAS, check_bias
 from frameboost.prediction.reasons import check_no_reasons, check_reasons, rounding_shift
+from frameboost.trees.linear_leaves import LinearLeaf, refuse_linear
 from frameboost.trees.node_means import LeafSlopes, leaf_slopes, means_on_grid
-from frameboost.trees.tree import LEAF, LinearLeaf, Tree, are_linear, refuse_linear
+from frameboost.trees.tree import LEAF, Tree, are_linear
 
 __all__ = ["Explained", "ExplanationArguments", "ExplanationOptions", "explanation_query"]
 

@@ -56,7 +56,7 @@ from frameboost.runtime.storage import IN_MEMORY, MemoryBudget, Storage
 from frameboost.runtime.workers import Workers
 from frameboost.schema.types import Feature, Physical
 from frameboost.splits.split import BoolArray, FloatArray, IntArray, Penalties, Split, SplitLimits, Stats
-from frameboost.trees.tree import LinearLeaf, LinearTerm
+from frameboost.trees.linear_leaves import LinearColumns
 
 __all__ = [
     "ArrayRows",
@@ -72,7 +72,6 @@ __all__ = [
     "FollowerEngine",
     "GrownNodes",
     "HistogramEngine",
-    "LeafGrid",
     "LinearEngine",
     "NodeBinningEngine",
     "QueryWindow",
@@ -90,7 +89,7 @@ __all__ = [
     "data_kind",
     "linear_role",
     "parts_where",
-    "sums_of_terms",
+    "sum_indices",
 ]
 
 
@@ -537,42 +536,27 @@ def _names(signature: inspect.Signature) -> str:
 # --- leaves with slopes -----------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class LeafGrid:
-    """The grids on which the sums of a leaf's products are exact.
-
-    Attributes
-    ----------
-    g_offset, h_offset
-        Of g and of h (see `frameboost.expressions.grid`).
-    terms
-        The features, each on its grid: ``u`` of each is `LinearTerm.on_grid` of a row's number.
-    """
-
-    g_offset: float
-    h_offset: float
-    terms: tuple[LinearTerm, ...]
-
-
 class LinearEngine(HistogramEngine, Protocol):
     """A `HistogramEngine` with the roles ``x_0``, ``x_1``, ... (see `linear_role`): leaves may have slopes of these.
 
     A leaf's rows are here those with h > 0 in which none of its features is missing.
     """
 
-    def leaf_ranges(self, features: Mapping[int, Sequence[int]]) -> dict[int, FloatArray]:
+    def leaf_ranges(self, leaves: IntArray, features: IntArray) -> FloatArray:
         """Return for each leaf: its number of rows, the largest |g| and h, then the least and largest of each feature.
 
-        ``features`` are those of each leaf; a leaf without rows may be left out.
+        ``features`` is int64 (leaves, terms), -1 past a leaf's last one; the ranges are float64 (leaves, 3 + 2 terms).
         """
 
-    def leaf_sums(self, grids: Mapping[int, LeafGrid]) -> dict[int, FloatArray]:
-        """Return sums of each leaf: g, h, then g·u and h·u of each term, then h·u·u of each pair of terms.
+    def leaf_sums(self, grids: LinearColumns, offsets: FloatArray) -> FloatArray:
+        """Return the sums of each leaf, float64 (leaves, terms + 2, terms + 1), of which `sum_indices` has the terms.
 
-        The pairs are (0, 0), (0, 1), (1, 1), (0, 2), ...; all numbers are on their grids, and so no sum rounds.
+        With u_0 = 1, and u_1, u_2, ... the features on their grids (see `LinearTerm.on_grid`), entry (0, k) is Σ g u_k,
+        and (1 + j, k) for k ≤ j is Σ h u_j u_k. ``offsets`` are those of g and of h, (leaves, 2) (see
+        `frameboost.expressions.grid`): all numbers are on grids, and so no sum rounds.
         """
 
-    def add_linear_leaves(self, values: Mapping[int, float], linear: Mapping[int, LinearLeaf], margin: str) -> None:
+    def add_linear_leaves(self, values: Mapping[int, float], linear: LinearColumns, margin: str) -> None:
         """Do what `add_leaf_values` does; rows of linear leaves that lack no number get the linear value."""
 
 
@@ -581,16 +565,13 @@ def linear_role(feature: int | str) -> str:
     return f"x_{feature}"
 
 
-def sums_of_terms(values: FloatArray, most: int, n_terms: int) -> FloatArray:
-    """Return the sums of a leaf's first ``n_terms`` terms out of those of ``most`` (see `LinearEngine.leaf_sums`).
+def sum_indices(n_terms: int) -> list[tuple[int, int]]:
+    """Return the indices of a leaf's sums in what `LinearEngine.leaf_sums` returns, first those of g.
 
-    >>> import numpy as np
-    >>> sums_of_terms(np.array([0, 1, 20, 21, 30, 31, 400, 410, 411]), 2, 1).tolist()
-    [0, 1, 20, 30, 400]
+    >>> sum_indices(1)
+    [(0, 0), (0, 1), (1, 0), (2, 0), (2, 1)]
     """
-    of_terms = [2 + side * most + k for side in (0, 1) for k in range(n_terms)]
-    products = range(2 + 2 * most, 2 + 2 * most + n_terms * (n_terms + 1) // 2)
-    return values[[0, 1, *of_terms, *products]]
+    return [(0, k) for k in range(n_terms + 1)] + [(1 + j, k) for j in range(n_terms + 1) for k in range(j + 1)]
 
 
 # --- trees for all outputs at once ------------------------------------------------------------------------------------

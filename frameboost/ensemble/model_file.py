@@ -45,16 +45,7 @@ from frameboost.losses.loss import EXPOSURE, Loss, Offset, multi_target_loss, of
 from frameboost.losses.outputs import DISTANCE, LOOKUP_TYPES, Interval, Lookup, kind_of
 from frameboost.parameters.parameters import Parameters
 from frameboost.schema.types import Feature, FeatureType
-from frameboost.trees.tree import (
-    NodeValues,
-    Tree,
-    TreeColumns,
-    are_linear,
-    are_on_leaf_grid,
-    largest_leaves,
-    largest_values,
-    on_leaf_grid,
-)
+from frameboost.trees.tree import NodeValues, Tree, TreeColumns, are_on_leaf_grid, largest_values, on_leaf_grid
 
 __all__ = [
     "BINARY_START", "FORMAT", "VERSION", "dump_binary", "dump_file", "dump_model", "model_hash", "read_model",
@@ -394,12 +385,11 @@ def _feature(item: object, number: int) -> Feature:
 
 def _check_sums(base_margins: Sequence[float], trees: Sequence[Tree], nodes: NodeValues) -> None:
     """Check that leaves are on their grid and sums are finite, so that every sum is exact and equal in every engine."""
-    linear = trees if are_linear(trees) else ()  # others stay columns
-    largest = largest_values(nodes, linear) if linear else largest_leaves(nodes)
+    largest = largest_values(nodes)
     if not math.isfinite(sum([*map(abs, base_margins), *largest])):
         raise ModelFileError("damaged model: its margins are not finite")
     with suppress(OverflowError):  # the value of an inner node may be far beyond those of the leaves
-        if are_on_leaf_grid(base_margins, nodes, linear, largest):
+        if are_on_leaf_grid(base_margins, nodes, largest):
             return
     leaves = [
         replace(tree, value=tuple(v if tree.is_leaf(node) else 0.0 for node, v in enumerate(tree.value)))

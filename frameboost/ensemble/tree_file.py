@@ -10,7 +10,6 @@ import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from itertools import chain
 from operator import lt
 from typing import Any
 
@@ -20,19 +19,8 @@ import numpy.typing as npt
 from frameboost.checks.json_files import check_keys, fail, is_finite, is_integer, read_list
 from frameboost.errors import ModelFileError
 from frameboost.schema.types import Feature, FeatureType, Physical
-from frameboost.trees.tree import (
-    FLAGS,
-    LEAF,
-    MAX_STEPS,
-    MAX_TERMS,
-    NODE_TYPES,
-    ColumnTrees,
-    LinearLeaf,
-    LinearTerm,
-    Tree,
-    TreeColumns,
-    may_have_slope,
-)
+from frameboost.trees.linear_leaves import MAX_STEPS, MAX_TERMS, LinearColumns, LinearLeaf, LinearTerm, may_have_slope
+from frameboost.trees.tree import FLAGS, LEAF, NODE_TYPES, ColumnTrees, Tree, TreeColumns
 
 __all__ = [
     "are_plain", "check_tree", "read_float", "read_tree", "read_tree_arrays", "read_trees", "tree_arrays",
@@ -489,37 +477,31 @@ def _read_leaf(item: object, where: str) -> LinearLeaf | None:
     return LinearLeaf(float(item["constant"]), tuple(terms))
 
 
-def _linear_arrays(linear: Mapping[int, LinearLeaf]) -> dict[str, npt.NDArray[Any]]:
-    """Return linear leaves, by node, as arrays; none if there are no such leaves."""
+def _linear_arrays(linear: LinearColumns | None) -> dict[str, npt.NDArray[Any]]:
+    """Return the arrays of linear leaves; none if there are no such leaves."""
     if not linear:
         return {}
-    leaves = {
-        "linear_at": list(linear),
-        "linear_constant": [leaf.constant for leaf in linear.values()],
-        "linear_size": [len(leaf.terms) for leaf in linear.values()],
-    }
-    of_terms = zip(*chain.from_iterable(leaf.terms for leaf in linear.values()), strict=True)
-    terms = dict(zip(_OF_TERMS, of_terms, strict=True))
-    return {name: np.array(values, _LINEAR_TYPES[name]) for name, values in (leaves | terms).items()}
+    sizes = linear.sizes()
+    is_term = np.arange(MAX_TERMS) < sizes[:, None]
+    arrays = linear.node, linear.constant, sizes, linear.feature[is_term], *linear.terms[is_term].T
+    return {name: values.astype(dtype) for (name, dtype), values in zip(_LINEAR_TYPES.items(), arrays, strict=True)}
 
 
-def _read_linear_arrays(item: Mapping[str, Any], n_nodes: int) -> dict[int, LinearLeaf]:
+def _read_linear_arrays(item: Mapping[str, Any], n_nodes: int) -> LinearColumns | None:
     """Return the linear leaves of a binary file by their index among the nodes of all trees."""
     if not item.keys() & _LINEAR_TYPES:
-        return {}
+        return None
     columns = {name: _array(item, name, _kinds(dtype)) for name, dtype in _LINEAR_TYPES.items()}
     for names in (_OF_LEAVES, _OF_TERMS):
         if len({len(columns[name]) for name in names}) > 1:
             raise ModelFileError(f"{_WHERE}: the arrays {', '.join(names)} must have equally many entries")
-    nodes, sizes, n_terms = columns["linear_at"], columns["linear_size"], len(columns["linear_feature"])
-    if (sizes < 1).any() or (sizes > MAX_TERMS).any() or int(sizes.sum()) != n_terms:
-        raise ModelFileError(f'{_WHERE}: "linear_size" must be the numbers of terms of leaves with {n_terms:,} in all')
+    nodes, constant, sizes, *terms = columns.values()
+    if (sizes < 1).any() or (sizes > MAX_TERMS).any() or int(sizes.sum()) != len(terms[0]):
+        raise ModelFileError(
+            f'{_WHERE}: "linear_size" must be the numbers of terms of leaves with {len(terms[0]):,} in all'
+        )
     _check_ascending("linear_at", nodes, n_nodes)
-    terms = list(map(LinearTerm, *(columns[name].tolist() for name in _OF_TERMS)))
-    ends = np.cumsum(sizes).tolist()
-    leaves = [LinearLeaf(constant, tuple(terms[start:end])) for constant, start, end
-              in zip(columns["linear_constant"].tolist(), [0, *ends], ends, strict=False)]  # fmt: skip
-    return dict(zip(nodes.tolist(), leaves, strict=True))
+    return LinearColumns.of_sizes(nodes, constant, sizes, terms[0], np.stack(terms[1:], axis=1))
 
 
 def _check_linear(tree: Tree, features: Sequence[Feature], where: str) -> None:

@@ -32,6 +32,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Protocol, runtime_checkable
 
+import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from frameboost.expressions.expression import DUCKDB_WRITER, Expression, SqlWriter
@@ -51,6 +53,7 @@ __all__ = [
     "grid_step",
     "largest_magnitudes",
     "offset_step",
+    "on_steps",
     "rounded",
     "rounded_on",
     "weighted",
@@ -102,6 +105,15 @@ def bit_step(largest: float, bits: int) -> float:
     if largest == 0.0:
         return 2.0**_SMALLEST_EXPONENT
     return float(2.0 ** max(_ceil_log2(largest) - bits, _SMALLEST_EXPONENT))
+
+
+def on_steps(values: npt.NDArray[np.float64], step: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Return the multiples of steps that are nearest to values; raise `OverflowError` where there is none."""
+    with np.errstate(over="ignore"):
+        steps = np.rint(values / step)
+    if not np.isfinite(steps).all():
+        raise OverflowError
+    return steps * step + 0.0  # + 0.0: no -0.0 in a model
 
 
 def _ceil_log2(value: float) -> int:

@@ -20,7 +20,8 @@ from frameboost.losses.built_in import get_loss
 from frameboost.losses.loss import Loss
 from frameboost.parameters.parameters import Parameters
 from frameboost.schema.types import Feature, FeatureType, Physical
-from frameboost.trees.tree import LEAF, LinearLeaf, Tree, on_leaf_grid
+from frameboost.trees.linear_leaves import LinearLeaf
+from frameboost.trees.tree import LEAF, Tree, on_leaf_grid
 
 __all__ = [
     "LeafNode",

@@ -41,7 +41,8 @@ from frameboost.interop.files import bytes_of_file, comes_from, unreadable
 from frameboost.losses.custom import foreign_loss
 from frameboost.losses.loss import Loss, margin_names
 from frameboost.schema.types import ZERO, Feature, FeatureType
-from frameboost.trees.tree import MAX_STEPS, MAX_TERMS, LinearLeaf, LinearTerm, Tree, may_have_slope
+from frameboost.trees.linear_leaves import MAX_STEPS, MAX_TERMS, LinearLeaf, LinearTerm, may_have_slope
+from frameboost.trees.tree import Tree
 
 __all__ = ["read_lightgbm"]
 

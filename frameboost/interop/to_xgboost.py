@@ -17,7 +17,8 @@ from frameboost.interop.ensembles import as_float32, log32, logit32, nearest_flo
 from frameboost.interop.xgboost import LOGARITHMIC, LOGISTIC, MAX_CATEGORIES, OBJECTIVE_PARAMETERS
 from frameboost.parameters.parameters import Parameters
 from frameboost.schema.types import Feature, Physical
-from frameboost.trees.tree import Tree, refuse_linear
+from frameboost.trees.linear_leaves import refuse_linear
+from frameboost.trees.tree import Tree
 
 __all__ = ["to_xgboost"]
 

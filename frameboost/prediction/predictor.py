@@ -22,7 +22,7 @@ from frameboost.losses.outputs import OUTPUTS, Lookup, Output
 from frameboost.prediction.outputs import ArrayOutput, few_outputs
 from frameboost.runtime.workers import at_most, has_numba, kept_workers
 from frameboost.schema.types import FeatureType, column
-from frameboost.trees.tree import MAX_STEPS
+from frameboost.trees.linear_leaves import MAX_STEPS
 
 if TYPE_CHECKING:
     from frameboost.compile.arrays.byte_trees import ByteScorer, ByteTrees

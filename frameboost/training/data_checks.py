@@ -31,7 +31,8 @@ from frameboost.losses.loss import EXPOSURE, Loss, Offset, family_of, margin_nam
 from frameboost.metrics.metric import AnyMetric, Metric, base_name, is_ranking
 from frameboost.parameters.parameters import Parameters
 from frameboost.schema.types import Feature, FeatureType
-from frameboost.trees.tree import LEAF, Tree, TreeColumns, may_have_slope
+from frameboost.trees.linear_leaves import may_have_slope
+from frameboost.trees.tree import LEAF, Tree, TreeColumns
 
 __all__ = [
     "TrainingTarget",

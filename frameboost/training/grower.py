@@ -20,7 +20,7 @@ trees of the fit at once: one tree at a time takes as long as growing.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import numpy as np
@@ -37,7 +37,8 @@ from frameboost.training.linear_leaves import LinearLeaves
 from frameboost.training.look_ahead import nodes_ahead, undo_splits
 from frameboost.training.open_nodes import GROW_POLICIES, Lossguide, OpenNode
 from frameboost.training.splitter import SplitSearch, SplitSettings
-from frameboost.trees.tree import LEAF, ColumnTrees, LinearLeaf, Tree, TreeColumns
+from frameboost.trees.linear_leaves import LinearColumns
+from frameboost.trees.tree import LEAF, ColumnTrees, Tree, TreeColumns, linear_columns
 
 __all__ = [
     "BinThresholds",
@@ -149,11 +150,15 @@ class TreeGrower:
         # The rows of a pruned leaf are in the node where they were grown to, or, with a renewal, have been moved.
         values = {id_: leaf.value for grown, leaf in leaf_of.items() for id_ in (grown, leaf.id)}
         tree = tree_of(nodes, target.output)
-        linear: dict[int, LinearLeaf] = {}
+        linear = None
         if self._linear is not None:
-            number = {leaf: nodes[leaf].id for leaf in tree.leaves()}
-            tree = self._linear.fitted(cast(LinearEngine, self._engine), tree, number, shrinkage)
-            linear = {number[leaf]: each for leaf, each in tree.linear_leaves().items()}
+            number = np.array([node.id for node in nodes])
+            feature, left, value = map(np.array, (tree.feature, tree.left, tree.value))
+            linear = self._linear.fitted(cast(LinearEngine, self._engine), number, feature, left, value, shrinkage)
+            if linear:
+                leaves = linear.leaves()
+                tree = replace(tree, linear=tuple(map(leaves.get, range(len(tree)))))
+                linear = replace(linear, node=number[linear.node])
         for engine in self._engines:
             add_values(engine, values, linear, margin)
         for node in nodes:
@@ -331,15 +336,15 @@ class GrownTree:
 
     tree: Tree | GrownArrays
     margin: str
-    calls: Callable[[], tuple[Sequence[Moves], Mapping[int, float], Mapping[int, LinearLeaf]]]
+    calls: Callable[[], tuple[Sequence[Moves], Mapping[int, float], LinearColumns | None]]
 
     @classmethod
     def of(cls, tree: Tree | GrownArrays, margin: str, bin_of: Callable[[int, Physical | None], int]) -> GrownTree:
         """Return a tree whose nodes have the same numbers in the engine (see `moves_of`)."""
 
-        def calls() -> tuple[Sequence[Moves], Mapping[int, float], Mapping[int, LinearLeaf]]:
+        def calls() -> tuple[Sequence[Moves], Mapping[int, float], LinearColumns | None]:
             t = as_tree(tree)
-            return moves_of(t, bin_of), {leaf: t.value[leaf] for leaf in t.leaves()}, t.linear_leaves()
+            return moves_of(t, bin_of), {leaf: t.value[leaf] for leaf in t.leaves()}, linear_columns([t])
 
         return cls(tree, margin, calls)
 
@@ -354,7 +359,7 @@ class GrownTree:
             add_values(engine, values, linear, self.margin)
 
 
-def add_values(engine: Engine, values: Mapping[int, float], linear: Mapping[int, LinearLeaf], margin: str) -> None:
+def add_values(engine: Engine, values: Mapping[int, float], linear: LinearColumns | None, margin: str) -> None:
     """Add the values of leaves, some of which may be linear, to a margin of all rows of an engine."""
     if linear:
         cast(LinearEngine, engine).add_linear_leaves(values, linear, margin)
@@ -428,18 +433,21 @@ class GrownArrays:
         The categories that nodes name, by node, ascending.
     output
         The output that the tree is for.
+    linear
+        The linear leaves, if there are any.
     """
 
-    __slots__ = ("categories", "nodes", "output", "thresholds")
+    __slots__ = ("categories", "linear", "nodes", "output", "thresholds")
 
     def __init__(
-        self, grown: GrownNodes, thresholds: BinThresholds, categories: Mapping[int, tuple[int, ...]], output: int
-    ) -> None:
+        self, grown: GrownNodes, thresholds: BinThresholds, categories: Mapping[int, tuple[int, ...]], output: int,
+        linear: LinearColumns | None,
+    ) -> None:  # fmt: skip
         g = grown
         self.nodes = tuple(
             [each.copy() for each in (g.feature, g.bin, g.missing_left, g.left, g.gain, g.cover, g.value)]
         )
-        self.thresholds, self.categories, self.output = thresholds, categories, output
+        self.thresholds, self.categories, self.output, self.linear = thresholds, categories, output, linear
 
 
 def as_tree(grown: Tree | GrownArrays) -> Tree:
@@ -462,7 +470,7 @@ def _columns_of(grown: Sequence[GrownArrays]) -> TreeColumns:
     sizes, is_inner, thresholds = np.array([len(each.nodes[0]) for each in grown]), feature >= 0, grown[0].thresholds
     slots = np.where(is_inner, thresholds.firsts[feature] + bin_, 0)
     integer_at = np.flatnonzero(thresholds.is_integer[slots])
-    starts = np.cumsum(sizes) - sizes
+    starts, linear = np.cumsum(sizes) - sizes, [each.linear for each in grown]
     named = {start + node: codes for start, each in zip(starts.tolist(), grown, strict=True)
              for node, codes in each.categories.items()}  # fmt: skip
     nodes: dict[str, npt.NDArray[Any]] = {
@@ -480,4 +488,5 @@ def _columns_of(grown: Sequence[GrownArrays]) -> TreeColumns:
         integer_at, [thresholds.of_slots[slot] for slot in slots[integer_at].tolist()],
         np.array(list(named), np.int64), np.array(list(map(len, named.values())), np.int64),
         np.array([code for codes in named.values() for code in codes], np.int64),
+        LinearColumns.joined(linear, starts.tolist()) if any(linear) else None,
     )  # fmt: skip

@@ -12,26 +12,28 @@ Cholesky's decomposition in a fixed order of operations, has the same bits in ev
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 
 import numpy as np
 
 from frameboost.binning.bins import Bins
-from frameboost.engines.contract import LeafGrid, LinearEngine
-from frameboost.expressions.grid import bit_step
+from frameboost.engines.contract import LinearEngine
 from frameboost.parameters.parameters import Parameters
-from frameboost.splits.search import bounded_weights
-from frameboost.splits.split import FloatArray
-from frameboost.trees.tree import LEAF, MAX_TERMS, LinearLeaf, LinearTerm, Tree, may_have_slope
+from frameboost.runtime.kernel import kernel
+from frameboost.splits.search import bounded_weight
+from frameboost.splits.split import FloatArray, IntArray
+from frameboost.trees.linear_leaves import MAX_TERMS, LinearColumns, may_have_slope
+from frameboost.trees.tree import LEAF
 
-__all__ = ["LinearLeaves", "solve_slopes"]
+__all__ = ["LinearLeaves", "grids_of_leaves", "paths_of_leaves", "slopes_of_leaves", "solve_slopes"]
 
 # A leaf of fewer rows has no slopes.
 _MIN_ROWS = 20
 # Bits of h in the sums, at least; of numbers from the centre of a grid to its ends, at most in the sums, and in scores.
 _BITS_OF_H, _MAX_BITS_IN_SUMS, _BITS = 14, 11, 20
 _OFFSET_STEPS = 1.5 * 2.0**52
+# The numbers of a term.
+SLOPE, STEP, CENTRE, LOW, HIGH = range(5)
 # The steps of grids of numbers: beyond these, their products with slopes may leave the range of float64.
 _LEAST_STEP, _LARGEST_STEP = 2.0**-300, 2.0**300
 # A feature that the others explain but for this share of its variance has no slope.
@@ -50,188 +52,240 @@ class LinearLeaves:
     """
 
     def __init__(self, bins: Sequence[Bins], parameters: Parameters) -> None:
-        self._ends = {i: ends for i, each in enumerate(bins) if (ends := _ends(each)) is not None}
-        self._parameters = parameters
+        self._ends = np.array([_ends(each) for each in bins])
+        p = parameters
+        self._penalties = p.linear_lambda, p.reg_lambda, p.reg_alpha, p.max_delta_step or 0.0
 
-    def fitted(self, engine: LinearEngine, tree: Tree, number: Mapping[int, int], shrinkage: float) -> Tree:
-        """Return the tree with linear leaves, times the factor of leaf values.
+    def fitted(
+        self, engine: LinearEngine, number: IntArray, feature: IntArray, left: IntArray, value: FloatArray,
+        shrinkage: float,
+    ) -> LinearColumns | None:  # fmt: skip
+        """Return the linear leaves of a tree, by its nodes, times the factor of leaf values; None if it has none.
 
-        ``number`` is the engine's number of each leaf.
+        Parameters
+        ----------
+        engine
+            The engine that has grown the tree.
+        number
+            The engine's number of each node, int64 (nodes,).
+        feature, left, value
+            int64 and float64 (nodes,): as in `Tree`; a right child follows the left one.
+        shrinkage
+            The factor.
         """
-        paths = {number[leaf]: path for leaf, path in self._paths(tree).items() if path}
-        if not paths:
-            return tree
-        ranges = engine.leaf_ranges(paths)
-        grids = {node: grid for node, path in paths.items()
-                 if node in ranges and (grid := self._grid(path, ranges[node])) is not None}  # fmt: skip
-        if not grids:
-            return tree
-        leaves = self._leaves(grids, engine.leaf_sums(grids), shrinkage)
-        of_nodes = [leaves.get(number[node]) if node in number else None for node in range(len(tree))]
-        if not any(of_nodes):
-            return tree
-        constants = [abs(tree.value[leaf]) for leaf in tree.leaves()]
-        largest = max([*constants, *(leaf.largest() for leaf in leaves.values())])
-        step = bit_step(largest, 51)  # so that a row's value is exact in every engine
-        return replace(tree, linear=tuple([leaf and leaf.rounded(step) for leaf in of_nodes]))
-
-    def _paths(self, tree: Tree) -> dict[int, tuple[int, ...]]:
-        """Return the features that each leaf may have slopes of: those of the last splits above it."""
-        paths: list[tuple[int, ...]] = [()] * len(tree)
-        for node in range(len(tree)):
-            feature = tree.feature[node]
-            if feature == LEAF:
-                continue
-            path = paths[node]
-            if feature in self._ends:
-                path = (feature, *(each for each in path if each != feature))
-            paths[tree.left[node]] = paths[tree.right[node]] = path
-        return {leaf: paths[leaf][:MAX_TERMS] for leaf in tree.leaves()}
-
-    def _grid(self, path: Sequence[int], aggregates: FloatArray) -> LeafGrid | None:
-        """Return the grids of a leaf's sums, None if it has too few rows or its numbers are all the same."""
-        n_rows, largest_g, largest_h = aggregates[:3].tolist()
-        if n_rows < _MIN_ROWS:
+        feature, left = np.ascontiguousarray(feature), np.ascontiguousarray(left)  # kernels are compiled once
+        leaves, paths = paths_of_leaves(feature, left, self._ends)
+        if not len(leaves):
             return None
-        bits_of_rows = int(n_rows).bit_length()
-        bits = min(_MAX_BITS_IN_SUMS, (51 - bits_of_rows - _BITS_OF_H) // 2)
-        terms = []
-        for index, feature in enumerate(path):
-            low, high = aggregates[3 + 2 * index : 5 + 2 * index].tolist()
-            term = self._term(feature, low, high, bits)
-            if term is not None:
-                terms.append(term)
-        if bits < 1 or not terms:
+        ranges = engine.leaf_ranges(number[leaves], paths)
+        leaves, offsets, features, terms = grids_of_leaves(leaves, paths, ranges, self._ends)
+        if not len(leaves):
             return None
-        # Of 2^bits_of_rows products, the largest have 2^bits (or its square) times as many steps as g (or h).
-        g_step = bit_step(largest_g, 51 - bits_of_rows - bits)
-        h_step = bit_step(largest_h, 51 - bits_of_rows - 2 * bits)
-        return LeafGrid(_OFFSET_STEPS * g_step, _OFFSET_STEPS * h_step, tuple(terms))
-
-    def _term(self, feature: int, low: float, high: float, bits: int) -> LinearTerm | None:
-        """Return the grid of a feature's numbers between two, None if they are all equal."""
-        first, last = self._ends[feature]
-        low, high = (min(max(end, first), last) for end in (low, high))
-        if not high - low > 0.0:
-            return None
-        step = bit_step(high - low, bits + 1)
-        if not _LEAST_STEP <= step <= _LARGEST_STEP or max(abs(low), abs(high)) > 2.0**50 * step:
-            return None
-        centre = round((low / 2 + high / 2) / step) * step + 0.0
-        most = 2.0**bits * step
-        whole = LinearTerm(feature, 0.0, step, centre, -most, most)
-        return LinearTerm(feature, 0.0, step, centre, whole.on_grid(low), whole.on_grid(high))
-
-    def _leaves(
-        self, grids: Mapping[int, LeafGrid], sums: Mapping[int, FloatArray], shrinkage: float
-    ) -> dict[int, LinearLeaf]:
-        """Return the linear leaves, by the engine's numbers."""
-        p = self._parameters
-        nodes = [node for node in grids if node in sums]
-        G, H, means, slopes = solve_slopes([sums[node] for node in nodes], p.linear_lambda)
-        limit, no_bounds = p.max_delta_step or 0.0, np.tile([-np.inf, np.inf], (len(nodes), 1))
-        weights = bounded_weights(G, H, no_bounds, p.reg_lambda, p.reg_alpha, limit, 0.0)
-        leaves = {}
-        for index, node in enumerate(nodes):
-            of_terms = zip(grids[node].terms, slopes[index].tolist(), means[index].tolist(), strict=False)
-            kept_terms = [each for each in of_terms if each[1]]
-            if not kept_terms or not math.isfinite(sum(slope for _, slope, _ in kept_terms)):
-                continue
-            constant = float(weights[index])
-            factor = _factor_within(limit - abs(constant), kept_terms) if limit else 1.0
-            terms = []
-            for term, slope, mean in kept_terms:
-                step = _finer(term)
-                # Around the mean, so that the constant is what a leaf without slopes has, but for rounding.
-                to_mean = round(mean / step) * step
-                constant -= slope * factor * (mean - to_mean)
-                ends = term.low - to_mean, term.high - to_mean
-                terms.append(LinearTerm(term.feature, slope * factor * shrinkage, step, term.centre + to_mean, *ends))
-            leaves[node] = LinearLeaf(constant * shrinkage, tuple(terms))
-        return leaves
+        sums = engine.leaf_sums(LinearColumns(number[leaves], offsets[:, 0], features, terms), offsets)
+        largest = np.abs(value[feature == LEAF]).max()
+        return LinearColumns(*slopes_of_leaves(leaves, features, terms, sums, self._penalties, shrinkage, largest))
 
 
-def _ends(bins: Bins) -> tuple[float, float] | None:
+def _ends(bins: Bins) -> tuple[float, float]:
     """Return the ends to which a feature's numbers are clipped before they get slopes: those of its cuts, and as much.
 
-    None if leaves may have no slopes of it.
+    NaN if leaves may have no slopes of it.
     """
-    if not may_have_slope(bins.feature) or not bins.cuts:
-        return None
-    first, last = float(bins.cuts[0]), float(bins.cuts[-1])
-    width = last - first or 1.0
-    ends = first - width, last + width
-    return ends if all(map(math.isfinite, (*ends, 2 * width))) else None
+    if may_have_slope(bins.feature) and bins.cuts:
+        first, last = float(bins.cuts[0]), float(bins.cuts[-1])
+        width = last - first or 1.0
+        ends = first - width, last + width
+        if all(map(math.isfinite, (*ends, 2 * width))):
+            return ends
+    return math.nan, math.nan
 
 
-def _factor_within(room: float, terms: Sequence[tuple[LinearTerm, float, float]]) -> float:
-    """Return the factor of slopes by which their values do not exceed the room that a largest step leaves."""
-    largest = sum(abs(slope) * (term.high - term.low) for term, slope, _ in terms)
-    return 1.0 if largest <= room else max(room, 0.0) / largest
+# --- kernels ----------------------------------------------------------------------------------------------------------
 
 
-def _finer(term: LinearTerm) -> float:
-    """Return the step of the grid of scores, which is finer than that of sums."""
-    furthest = max(abs(term.centre + term.low), abs(term.centre + term.high))
-    return min(max(bit_step(term.high - term.low, _BITS), bit_step(furthest, 50)), term.step)
+@kernel
+def paths_of_leaves(feature, left, ends):  # type: ignore[no-untyped-def]
+    """Return the leaves that may have slopes, int64 (leaves,), and the features that they may have slopes of.
 
-
-def solve_slopes(sums: Sequence[FloatArray], penalty: float) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-    """Return G and H of leaves, float64 (leaves,), and means and slopes of their terms, float64 (leaves, terms).
-
-    ``sums`` are those of `LinearEngine.leaf_sums`. A leaf with fewer terms than others has slopes 0 for the others.
-    Every operation is on one number of each leaf, so no library chooses its order.
+    These are those of the last splits above it, the last one first, int64 (leaves, `MAX_TERMS`), and -1 past them.
     """
-    counts = [_n_terms(len(each)) for each in sums]
-    most = max(counts)
-    G, H = (np.array([each[k] for each in sums]) for k in (0, 1))
-    safe_H = np.where(H > 0.0, H, 1.0)
-    zeros = np.zeros(len(sums))
-    gu, hu = ([np.array([each[2 + side * n + j] if j < n else 0.0 for each, n in zip(sums, counts, strict=True)])
-               for j in range(most)] for side in (0, 1))  # fmt: skip
-    means = [each / safe_H for each in hu]
-    moments: dict[tuple[int, int], FloatArray] = {}
-    index = 0
-    for k in range(most):
-        for j in range(k + 1):
-            raw = np.array([each[2 + 2 * n + index] if k < n else 0.0 for each, n in zip(sums, counts, strict=True)])
-            moments[j, k] = raw - means[j] * hu[k]
-            index += 1
-    has_spread = [(moments[j, j] > 0.0) & (H > 0.0) for j in range(most)]
-    scale = [np.where(is_wide, 1.0 / np.sqrt(np.where(is_wide, moments[j, j], 1.0)), 0.0)
-             for j, is_wide in enumerate(has_spread)]  # fmt: skip
-    ridge = penalty / safe_H
-    right = [-(gu[j] - G * means[j]) * scale[j] for j in range(most)]
+    n_nodes, count = len(feature), 0
+    leaves, paths = np.empty(n_nodes, np.int64), np.full((n_nodes, MAX_TERMS), LEAF)
+    for node in range(n_nodes):
+        split = feature[node]
+        if split == LEAF:
+            if paths[node, 0] != LEAF:
+                leaves[count], paths[count] = node, paths[node]
+                count += 1
+            continue
+        for child in (left[node], left[node] + 1):
+            size = 0
+            if ends[split, 0] == ends[split, 0]:
+                paths[child, 0] = split
+                size = 1
+            for above in paths[node]:
+                if above != split and size < MAX_TERMS:
+                    paths[child, size] = above
+                    size += 1
+    return leaves[:count], paths[:count]
+
+
+@kernel
+def grids_of_leaves(leaves, paths, ranges, ends):  # type: ignore[no-untyped-def]
+    """Return the grids of the sums of leaves, without those that have too few rows or whose numbers are all the same.
+
+    Parameters
+    ----------
+    leaves, paths
+        See `paths_of_leaves`.
+    ranges
+        See `LinearEngine.leaf_ranges`.
+    ends
+        float64 (features, 2): the ends to which their numbers are clipped.
+
+    Returns
+    -------
+    tuple
+        The leaves; the offsets of g and h, float64 (leaves, 2); and ``feature`` and ``terms`` of `LinearColumns`.
+    """
+    count = 0
+    nodes, offsets = np.empty_like(leaves), np.empty((len(leaves), 2))
+    features, terms = np.full_like(paths, LEAF), np.zeros((len(leaves), MAX_TERMS, 5))
+    for leaf in range(len(leaves)):
+        bits_of_rows = math.frexp(ranges[leaf, 0])[1]
+        bits = min(_MAX_BITS_IN_SUMS, (51 - bits_of_rows - _BITS_OF_H) // 2)
+        if ranges[leaf, 0] < _MIN_ROWS or bits < 1:
+            continue
+        size = 0
+        for k in range(MAX_TERMS):
+            feature = paths[leaf, k]
+            if feature == LEAF:
+                break
+            first, last = ends[feature]
+            low, high = min(max(ranges[leaf, 3 + 2 * k], first), last), min(max(ranges[leaf, 4 + 2 * k], first), last)
+            step = _bit_step(high - low, bits + 1)
+            furthest = max(abs(low), abs(high))
+            if not high - low > 0.0 or not _LEAST_STEP <= step <= _LARGEST_STEP or furthest > 2.0**50 * step:
+                continue
+            centre = np.rint((low / 2 + high / 2) / step) * step + 0.0
+            offset, most = _OFFSET_STEPS * step, math.ldexp(step, bits)
+            features[count, size] = feature
+            terms[count, size, STEP], terms[count, size, CENTRE] = step, centre
+            terms[count, size, LOW] = min(max((low + offset) - (offset + centre), -most), most)
+            terms[count, size, HIGH] = min(max((high + offset) - (offset + centre), -most), most)
+            size += 1
+        if size:
+            # Of 2^bits_of_rows products, the largest have 2^bits (or its square) times as many steps as g (or h).
+            offsets[count, 0] = _OFFSET_STEPS * _bit_step(ranges[leaf, 1], 51 - bits_of_rows - bits)
+            offsets[count, 1] = _OFFSET_STEPS * _bit_step(ranges[leaf, 2], 51 - bits_of_rows - 2 * bits)
+            nodes[count] = leaves[leaf]
+            count += 1
+    return nodes[:count], offsets[:count], features[:count], terms[:count]
+
+
+@kernel
+def slopes_of_leaves(leaves, features, terms, sums, penalties, shrinkage, largest):  # type: ignore[no-untyped-def]
+    """Return the arrays of `LinearColumns`, without leaves that get no slopes.
+
+    Parameters
+    ----------
+    leaves, features, terms
+        See `grids_of_leaves`.
+    sums
+        See `LinearEngine.leaf_sums`.
+    penalties
+        ``linear_lambda``, ``reg_lambda``, ``reg_alpha`` and ``max_delta_step`` or 0.
+    shrinkage
+        The factor of leaf values.
+    largest
+        The largest magnitude of the tree's leaves without slopes.
+    """
+    linear_lambda, reg_lambda, reg_alpha, limit = penalties
+    count = 0
+    nodes, constants = np.empty_like(leaves), np.empty(len(leaves))
+    kept_features, kept = np.full_like(features, LEAF), np.zeros_like(terms)
+    kept[:, :, STEP] = 1.0
+    means, slopes = np.empty(MAX_TERMS), np.empty(MAX_TERMS)
+    for leaf in range(len(leaves)):
+        size, total, range_ = np.sum(features[leaf] != LEAF), 0.0, 0.0
+        solve_slopes(sums[leaf], size, linear_lambda, means, slopes)
+        for k in range(size):
+            total += slopes[k]
+            range_ += abs(slopes[k]) * (terms[leaf, k, HIGH] - terms[leaf, k, LOW])
+        if not (slopes[:size] != 0.0).any() or not math.isfinite(total):
+            continue
+        constant = bounded_weight(sums[leaf, 0, 0], sums[leaf, 1, 0], reg_lambda, reg_alpha, limit, -np.inf, np.inf)
+        factor, room = 1.0, limit - abs(constant)
+        if limit and range_ > room:  # so that values do not exceed the room that a largest step leaves
+            factor = max(room, 0.0) / range_
+        size, magnitude = 0, 0.0
+        for k in range(MAX_TERMS):
+            if features[leaf, k] == LEAF or slopes[k] == 0.0:
+                continue
+            low, high, centre = terms[leaf, k, LOW], terms[leaf, k, HIGH], terms[leaf, k, CENTRE]
+            # The grid of scores is finer than that of sums.
+            step = max(_bit_step(high - low, _BITS), _bit_step(max(abs(centre + low), abs(centre + high)), 50))
+            step = min(step, terms[leaf, k, STEP])
+            # Around the mean, so that the constant is what a leaf without slopes has, but for rounding.
+            to_mean, slope = np.rint(means[k] / step) * step, slopes[k] * factor
+            constant -= slope * (means[k] - to_mean)
+            low, high, slope = low - to_mean, high - to_mean, slope * shrinkage
+            kept_features[count, size] = features[leaf, k]
+            kept[count, size] = np.array((slope, step, centre + to_mean, low, high))
+            magnitude += abs(slope) * max(abs(low), abs(high))
+            size += 1
+        nodes[count], constants[count] = leaves[leaf], constant * shrinkage
+        largest = max(largest, abs(constants[count]) + magnitude)
+        count += 1
+    step = _bit_step(largest, 51)  # so that a row's value is exact in every engine
+    for leaf in range(count):
+        constants[leaf] = np.rint(constants[leaf] / step) * step + 0.0
+        for k in range(MAX_TERMS):
+            of_slope = max(step / kept[leaf, k, STEP], 2.0**-1022)
+            kept[leaf, k, SLOPE] = np.rint(kept[leaf, k, SLOPE] / of_slope) * of_slope + 0.0
+    return nodes[:count], constants[:count], kept_features[:count], kept[:count]
+
+
+@kernel
+def solve_slopes(sums, n_terms, penalty, means, slopes):  # type: ignore[no-untyped-def]
+    """Write the means and slopes of a leaf's terms, by its sums (see `LinearEngine.leaf_sums`)."""
+    G, H = sums[0, 0], sums[1, 0]
+    safe_H = H if H > 0.0 else 1.0
+    scale, inverse, solved = np.zeros(n_terms), np.zeros(n_terms), np.zeros(n_terms)
     # R + μ/H = L Lᵀ, with rows and columns of zeros where a feature is left out.
-    lower: dict[tuple[int, int], FloatArray] = {}
-    inverse = []
-    for j in range(most):
-        pivot = np.where(has_spread[j], 1.0 + ridge, 0.0)
+    lower = np.zeros((n_terms, n_terms))
+    for k in range(n_terms):
+        means[k] = sums[2 + k, 0] / safe_H
+        for j in range(k + 1):
+            lower[k, j] = sums[2 + k, 1 + j] - means[j] * sums[2 + k, 0]
+        if lower[k, k] > 0.0 and H > 0.0:
+            scale[k], lower[k, k] = 1.0 / np.sqrt(lower[k, k]), 1.0 + penalty / safe_H
+        else:
+            lower[k, k] = 0.0
+    for j in range(n_terms):
+        pivot, value = lower[j, j], -(sums[0, 1 + j] - G * means[j]) * scale[j]
         for i in range(j):
-            pivot = pivot - lower[j, i] * lower[j, i]
-        is_kept = pivot > _LEAST_PIVOT
-        inverse.append(np.where(is_kept, 1.0 / np.sqrt(np.where(is_kept, pivot, 1.0)), 0.0))
-        for k in range(j + 1, most):
-            entry = moments[j, k] * scale[j] * scale[k]
-            for i in range(j):
-                entry = entry - lower[k, i] * lower[j, i]
-            lower[k, j] = entry * inverse[j]
-    forward: list[FloatArray] = []
-    for j in range(most):
-        value = right[j]
-        for i in range(j):
-            value = value - lower[j, i] * forward[i]
-        forward.append(value * inverse[j])
-    solved = [zeros] * most
-    for j in reversed(range(most)):
-        value = forward[j]
-        for i in range(j + 1, most):
-            value = value - lower[i, j] * solved[i]
+            pivot -= lower[j, i] * lower[j, i]
+            value -= lower[j, i] * solved[i]
+        if pivot > _LEAST_PIVOT:
+            inverse[j] = 1.0 / np.sqrt(pivot)
         solved[j] = value * inverse[j]
-    slopes = np.stack([solved[j] * scale[j] for j in range(most)], axis=1)
-    return G, H, np.stack(means, axis=1), slopes
+        for k in range(j + 1, n_terms):
+            entry = lower[k, j] * scale[j] * scale[k]
+            for i in range(j):
+                entry -= lower[k, i] * lower[j, i]
+            lower[k, j] = entry * inverse[j]
+    for j in range(n_terms - 1, -1, -1):
+        for i in range(j + 1, n_terms):
+            solved[j] -= lower[i, j] * solved[i]
+        solved[j] *= inverse[j]
+        slopes[j] = solved[j] * scale[j]
 
 
-def _n_terms(size: int) -> int:
-    """Return the number of terms p of sums of that size, 2 + 2 p + p (p + 1) / 2."""
-    return next(p for p in range(1, MAX_TERMS + 1) if 2 + 2 * p + p * (p + 1) // 2 == size)
+@kernel
+def _bit_step(largest, bits):  # type: ignore[no-untyped-def]
+    """Return `frameboost.expressions.grid.bit_step`."""
+    mantissa, exponent = math.frexp(largest)
+    if largest == 0.0:
+        return 2.0**-1022
+    return math.ldexp(1.0, max(exponent - (mantissa == 0.5) - bits, -1022))

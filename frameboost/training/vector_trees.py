@@ -25,7 +25,7 @@ from frameboost.splits.vector import find_vector_splits, gains_of_outputs, named
 from frameboost.training.grower import GrownTree, Moves, TreeGrower, TreeTarget, tree_of
 from frameboost.training.open_nodes import OpenNode
 from frameboost.training.splitter import SLOTS_PER_THREAD, BinSplitter, SplitSearch, SplitSettings
-from frameboost.trees.tree import LinearLeaf, Tree
+from frameboost.trees.tree import Tree
 
 __all__ = ["SymmetricVectorSplitter", "VectorSplitter", "VectorTreeGrower"]
 
@@ -116,10 +116,8 @@ def _outputs(node: OpenNode) -> FloatArray:
     return node.outputs
 
 
-def _calls(
-    steps: Sequence[Moves], values: Mapping[int, float]
-) -> tuple[Sequence[Moves], Mapping[int, float], Mapping[int, LinearLeaf]]:
-    return steps, values, {}
+def _calls(steps: Sequence[Moves], values: Mapping[int, float]) -> tuple[Sequence[Moves], Mapping[int, float], None]:
+    return steps, values, None
 
 
 # --- the splits -------------------------------------------------------------------------------------------------------

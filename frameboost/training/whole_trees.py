@@ -11,10 +11,10 @@ import numpy as np
 from frameboost.engines.contract import Engine, GrownNodes, LinearEngine, TreeEngine, TreeShape, capabilities_of
 from frameboost.parameters.parameters import Parameters
 from frameboost.splits.split import Stats
-from frameboost.training.grower import BinThresholds, GrownArrays, GrownTree, TreeTarget, add_values, as_tree
+from frameboost.training.grower import BinThresholds, GrownArrays, GrownTree, TreeTarget, add_values
 from frameboost.training.linear_leaves import LinearLeaves
 from frameboost.training.splitter import SplitSearch, SplitSettings
-from frameboost.trees.tree import Tree
+from frameboost.trees.tree import LEAF
 
 __all__ = ["WholeTreeGrower"]
 
@@ -61,32 +61,24 @@ class WholeTreeGrower:
             for leaf, value in renewal.leaf_values(self._engine, shrinkage).items():
                 grown.value[leaf] = value
         categories = self._named(grown) if self._has_categories else {}
-        arrays = GrownArrays(grown, self._thresholds, categories, target.output)
+        linear = None
         if self._linear is not None:
-            return self._with_slopes(as_tree(arrays), grown, margin, shrinkage, self._linear)
+            number = np.arange(len(grown.feature))
+            engine = cast(LinearEngine, self._engine)
+            linear = self._linear.fitted(engine, number, grown.feature, grown.left, grown.value, shrinkage)
+        arrays = GrownArrays(grown, self._thresholds, categories, target.output, linear)
         repeated = GrownTree.of(arrays, margin, self._bin_of)
-        for engine in (self._trees, *self._walking):
-            engine.add_grown(grown, margin)
-        if self._moving:
-            repeated.add_to_margins(self._moving)
-        return repeated
-
-    def _with_slopes(
-        self, tree: Tree, grown: GrownNodes, margin: str, shrinkage: float, linear: LinearLeaves
-    ) -> GrownTree:
-        """Return the tree with slopes in its leaves, after its values are added to the margins."""
-        number = {leaf: leaf for leaf in tree.leaves()}
-        tree = linear.fitted(cast(LinearEngine, self._engine), tree, number, shrinkage)
-        repeated = GrownTree.of(tree, margin, self._bin_of)
-        if tree.linear:
-            values = {leaf: tree.value[leaf] for leaf in tree.leaves()}
-            add_values(self._engine, values, tree.linear_leaves(), margin)
-            if others := [*self._walking, *self._moving]:
-                repeated.add_to_margins(others)
-            return repeated
-        for engine in (self._trees, *self._walking):
-            engine.add_grown(grown, margin)
-        repeated.add_to_margins(self._moving)
+        if linear:
+            leaves = np.flatnonzero(grown.feature == LEAF)
+            values = dict(zip(leaves.tolist(), grown.value[leaves].tolist(), strict=True))
+            add_values(self._engine, values, linear, margin)
+            moving = [*self._walking, *self._moving]
+        else:
+            moving = self._moving
+            for engine in (self._trees, *self._walking):
+                engine.add_grown(grown, margin)
+        if moving:
+            repeated.add_to_margins(moving)
         return repeated
 
     def _named(self, grown: GrownNodes) -> dict[int, tuple[int, ...]]:

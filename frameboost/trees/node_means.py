@@ -15,7 +15,8 @@ import math
 from collections.abc import Sequence
 
 from frameboost.expressions.grid import bit_step
-from frameboost.trees.tree import LinearLeaf, Tree
+from frameboost.trees.linear_leaves import LinearColumns, LinearLeaf
+from frameboost.trees.tree import Tree
 
 __all__ = ["LeafSlopes", "leaf_contributions", "leaf_slopes", "means_on_grid", "node_means", "node_shares"]
 
@@ -72,7 +73,7 @@ def means_on_grid(base_margin: float, trees: Sequence[Tree]) -> tuple[float, lis
     step = bit_step(largest, 51) if largest else 1.0
     on_grid = [[round(mean / step) * step for mean in means] for means in all_means]
     bias = math.fsum([round(base_margin / step) * step, *(means[0] for means in on_grid)])
-    return bias, on_grid, [{node: leaf.rounded(step) for node, leaf in of_tree.items()} for of_tree in slopes]
+    return bias, on_grid, [LinearColumns.of(of_tree).rounded(step).leaves() for of_tree in slopes]
 
 
 def leaf_contributions(tree: Tree, means: Sequence[float]) -> dict[int, dict[int, float]]:

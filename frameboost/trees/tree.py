@@ -41,49 +41,40 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from dataclasses import field as field_of
 from functools import cached_property
-from itertools import chain, compress
+from itertools import accumulate, chain, compress
+from operator import ge
 from typing import Any, NamedTuple, overload
 
 import numpy as np
 import numpy.typing as npt
 
-from frameboost.errors import ParameterError
-from frameboost.expressions.grid import bit_step
-from frameboost.schema.types import Feature, Physical
+from frameboost.expressions.grid import bit_step, on_steps
+from frameboost.schema.types import Physical
+from frameboost.trees.linear_leaves import LinearColumns, LinearLeaf
 
 __all__ = [
     "FLAGS",
     "LEAF",
-    "MAX_STEPS",
-    "MAX_TERMS",
     "NODE_TYPES",
     "ColumnTrees",
-    "LinearLeaf",
-    "LinearTerm",
     "NodeValues",
     "Tree",
     "TreeColumns",
     "are_linear",
     "are_on_leaf_grid",
-    "largest_leaves",
     "largest_values",
-    "may_have_slope",
+    "linear_columns",
     "on_leaf_grid",
-    "refuse_linear",
     "shared_splits",
     "split_features",
     "trees_on_grid",
 ]
 
+IntArray = npt.NDArray[np.int64]
+FloatArray = npt.NDArray[np.float64]
+
 LEAF = -1
-# The most features of a leaf.
-MAX_TERMS = 5
-# The most steps from the centre of a grid to its ends.
-MAX_STEPS = 1 << 21
-_OFFSET_STEPS = 1.5 * 2.0**52
-_SMALLEST_NORMAL = 2.0**-1022
 _BITS_OF_SHORT = 26
 
 
@@ -257,129 +248,7 @@ def shared_splits(trees: Sequence[Tree]) -> list[list[int]]:
     return [group for group in groups.values() if len({trees[number].output for number in group}) > 1]
 
 
-# --- linear leaves ----------------------------------------------------------------------------------------------------
-
-
-class LinearTerm(NamedTuple):
-    """A slope times a feature of the row.
-
-    Attributes
-    ----------
-    feature
-        The feature's number.
-    slope
-        What the value grows by where the feature grows by 1.
-    step
-        The step of the grid that the feature is rounded to, a power of two.
-    centre, low, high
-        Multiples of the step: where the grid has its zero, and the ends of u.
-    """
-
-    feature: int
-    slope: float
-    step: float
-    centre: float
-    low: float
-    high: float
-
-    @property
-    def offset(self) -> float:
-        """What is added to a number to round it to the grid (see `frameboost.expressions.grid`)."""
-        return _OFFSET_STEPS * self.step
-
-    @property
-    def shift(self) -> float:
-        """What is then subtracted: the offset and the centre."""
-        return self.offset + self.centre
-
-    def on_grid(self, x: float) -> float:
-        """Return u of a number."""
-        return min(max((x + self.offset) - self.shift, self.low), self.high)
-
-    @property
-    def largest(self) -> float:
-        """The largest magnitude of slope times u."""
-        return abs(self.slope) * max(abs(self.low), abs(self.high))
-
-
-class LinearLeaf(NamedTuple):
-    """The value of a leaf for rows in which none of some features is missing; other rows get the leaf's plain value.
-
-    Every sum of constants and terms is exact. A leaf reads a number x on a separate grid, u = clip(round(x − centre,
-    to a multiple of step), low, high). Say G is the step of the leaf values: where a slope is a multiple of G / step,
-    the product b·u is a multiple of G. Such products have no more than 53 bits, so a float64 holds them, and sums of
-    them, exactly: in any order, and whether or not a processor fuses multiplication and addition. No back end needs to
-    round the value. The clip bounds what a row may get that lies outside of what the leaf was trained on.
-
-    x = 2.3 on a grid of quarters around 2, from −1 to 0.5, is 0.25; with slope 4 and constant 1 the value is 2:
-
-    >>> leaf = LinearLeaf(1.0, (LinearTerm(feature=0, slope=4.0, step=0.25, centre=2.0, low=-1.0, high=0.5),))
-    >>> [leaf.terms[0].on_grid(x) for x in (2.3, 2.4, 7.0, -7.0)]
-    [0.25, 0.5, 0.5, -1.0]
-    >>> leaf.value([2.3]), leaf.largest()
-    (2.0, 5.0)
-
-    Attributes
-    ----------
-    constant
-        What the slopes add to.
-    terms
-        The slopes, at least one, each of another feature.
-    """
-
-    constant: float
-    terms: tuple[LinearTerm, ...]
-
-    def value(self, row: Sequence[float]) -> float:
-        """Return the value of a row, by the features' numbers."""
-        return self.constant + sum(term.slope * term.on_grid(row[term.feature]) for term in self.terms)
-
-    def largest(self) -> float:
-        """Return an upper bound of the magnitude of any sum of the constant and terms."""
-        return abs(self.constant) + sum(term.largest for term in self.terms)
-
-    def times(self, factor: float) -> LinearLeaf:
-        """Return the leaf with its values times a factor."""
-        return LinearLeaf(
-            self.constant * factor + 0.0,
-            tuple(term._replace(slope=term.slope * factor + 0.0) for term in self.terms),
-        )
-
-    def rounded(self, step: float) -> LinearLeaf:
-        """Return the leaf with a constant and slopes that make all of its values multiples of ``step``."""
-        terms = [
-            LinearTerm(term.feature, _nearest(term.slope, max(step / term.step, _SMALLEST_NORMAL)), *term[2:])
-            for term in self.terms
-        ]
-        return LinearLeaf(_nearest(self.constant, step), tuple(terms))
-
-
-def refuse_linear(what: str, *, is_linear: bool) -> None:
-    """Raise `ParameterError` if trees have linear leaves, with which something does not go."""
-    if is_linear:
-        raise ParameterError(
-            f"{what} needs leaves with one value each; this model has slopes in them, as it was trained with "
-            "linear_tree=True"
-        )
-
-
-def may_have_slope(feature: Feature) -> bool:
-    """Whether leaves may have slopes of the feature: one of floats or of integers that are exact in float64."""
-    kind = feature.type
-    is_number = kind.is_float or (kind.is_integer and kind.name not in ("int128", "uint128"))
-    return is_number and not kind.is_categorical and not feature.zero_is_missing
-
-
-def _nearest(value: float, step: float) -> float:
-    """Return the multiple of ``step``, a power of two, that is nearest to ``value``."""
-    return round(value / step) * step + 0.0
-
-
 # --- leaf values on a grid --------------------------------------------------------------------------------------------
-
-
-IntArray = npt.NDArray[np.int64]
-FloatArray = npt.NDArray[np.float64]
 
 
 class NodeValues(NamedTuple):
@@ -393,12 +262,15 @@ class NodeValues(NamedTuple):
         bool (nodes,).
     value
         float64 (nodes,).
+    linear
+        The linear leaves, if there are any.
     """
 
     sizes: IntArray
     output: IntArray
     is_leaf: npt.NDArray[np.bool_]
     value: FloatArray
+    linear: LinearColumns | None
 
     @classmethod
     def of(cls, trees: Sequence[Tree]) -> NodeValues:
@@ -406,75 +278,41 @@ class NodeValues(NamedTuple):
         sizes, output = ([of(tree) for tree in trees] for of in (len, lambda tree: tree.output))
         feature = np.fromiter(chain.from_iterable([tree.feature for tree in trees]), np.int64, sum(sizes))
         value = np.fromiter(chain.from_iterable([tree.value for tree in trees]), np.float64, sum(sizes))
-        return cls(np.array(sizes, np.int64), np.array(output, np.int64), feature == LEAF, value)
+        return cls(np.array(sizes, np.int64), np.array(output, np.int64), feature == LEAF, value, linear_columns(trees))
 
 
 def on_leaf_grid(base_margins: Sequence[float], trees: Sequence[Tree]) -> tuple[tuple[float, ...], tuple[Tree, ...]]:
     """Return the base margins and the trees with their values rounded; each output has a separate grid."""
-    nodes = NodeValues.of(trees)
-    steps = _steps_of_outputs(base_margins, nodes, largest_values(nodes, trees))
-    while wider := _too_narrow(base_margins, nodes, trees, steps):
-        steps = [2 * step if output in wider else step for output, step in enumerate(steps)]
-    base_on_grid, values = _on_steps(base_margins, nodes, steps)
-    on_grid, ends = values.tolist(), np.cumsum(nodes.sizes).tolist()
-    return base_on_grid, tuple(
-        replace(tree, value=tuple(on_grid[start:end]), linear=_linear_on_grid(tree, steps))
-        for tree, start, end in zip(trees, [0, *ends], ends, strict=False)
-    )
+    bases, on_grid = trees_on_grid(base_margins, TreeColumns.of(trees))
+    return bases, tuple(on_grid)
 
 
 def _on_steps(
     base_margins: Sequence[float], nodes: NodeValues, steps: Sequence[float]
-) -> tuple[tuple[float, ...], FloatArray]:
-    base_on_grid = tuple(_steps(base, step) * step for base, step in zip(base_margins, steps, strict=True))
-    return base_on_grid, _rounded(nodes.value, _step_of_nodes(steps, nodes))
+) -> tuple[tuple[float, ...], FloatArray, LinearColumns | None]:
+    """Return base margins, values and linear leaves on the grid of each output."""
+    of_nodes = np.repeat(np.array(steps)[nodes.output], nodes.sizes)
+    bases = tuple(_steps(base, step) * step for base, step in zip(base_margins, steps, strict=True))
+    linear = nodes.linear and nodes.linear.rounded(of_nodes[nodes.linear.node])
+    return bases, on_steps(nodes.value, of_nodes), linear
 
 
-def _linear_on_grid(tree: Tree, steps: Sequence[float]) -> tuple[LinearLeaf | None, ...]:
-    return tuple([leaf and leaf.rounded(steps[tree.output]) for leaf in tree.linear])
+def are_on_leaf_grid(base_margins: Sequence[float], nodes: NodeValues, largest: Sequence[float]) -> bool:
+    """Whether `on_leaf_grid` changes nothing; ``largest`` is what `largest_values` returns."""
+    bases, values, linear = _on_steps(base_margins, nodes, _steps_of_outputs(base_margins, nodes, largest))
+    is_linear_same = linear is None or nodes.linear is None or linear.is_same(nodes.linear)
+    return bases == tuple(base_margins) and np.array_equal(values, nodes.value) and is_linear_same
 
 
-def _too_narrow(
-    base_margins: Sequence[float], nodes: NodeValues, trees: Sequence[Tree], steps: Sequence[float]
-) -> set[int]:
-    """Return the outputs whose linear leaves, once their slopes are rounded, may sum to more than 2^53 steps."""
-    if not any(tree.is_linear for tree in trees):
-        return set()
-    rounded = [replace(tree, linear=_linear_on_grid(tree, steps)) for tree in trees]
-    needed = _steps_of_outputs(base_margins, nodes, largest_values(nodes, rounded))
-    return {output for output, (step, least) in enumerate(zip(steps, needed, strict=True)) if least > step}
-
-
-def are_on_leaf_grid(
-    base_margins: Sequence[float], nodes: NodeValues, trees: Sequence[Tree], largest: Sequence[float]
-) -> bool:
-    """Whether `on_leaf_grid` changes nothing; ``largest`` is what `largest_values` returns.
-
-    ``trees`` may be left empty where no leaf is linear.
-    """
-    steps = _steps_of_outputs(base_margins, nodes, largest)
-    if any(tree.is_linear and tree.linear != _linear_on_grid(tree, steps) for tree in trees):
-        return False
-    return all(_steps(base, step) * step == base for base, step in zip(base_margins, steps, strict=True)) and bool(
-        (_rounded(nodes.value, _step_of_nodes(steps, nodes)) == nodes.value).all()
-    )
-
-
-def largest_leaves(nodes: NodeValues) -> list[float]:
-    """Return the largest magnitude among each tree's leaves."""
+def largest_values(nodes: NodeValues) -> list[float]:
+    """Return the largest magnitude that each tree may add to a margin; of a linear leaf an upper bound."""
     if not len(nodes.sizes):
         return []
-    starts = np.cumsum(nodes.sizes) - nodes.sizes
-    magnitudes: list[float] = np.maximum.reduceat(np.where(nodes.is_leaf, np.abs(nodes.value), 0.0), starts).tolist()
+    of_nodes = np.where(nodes.is_leaf, np.abs(nodes.value), 0.0)
+    if nodes.linear:
+        of_nodes[nodes.linear.node] = np.maximum(of_nodes[nodes.linear.node], nodes.linear.largest())
+    magnitudes: list[float] = np.maximum.reduceat(of_nodes, np.cumsum(nodes.sizes) - nodes.sizes).tolist()
     return magnitudes
-
-
-def largest_values(nodes: NodeValues, trees: Sequence[Tree]) -> list[float]:
-    """Return the largest magnitude that each tree may add to a margin; of a linear leaf an upper bound."""
-    return [
-        max([largest, *(leaf.largest() for leaf in tree.linear if leaf is not None)])
-        for tree, largest in zip(trees, largest_leaves(nodes), strict=True)
-    ]
 
 
 def _steps_of_outputs(base_margins: Sequence[float], nodes: NodeValues, largest: Sequence[float]) -> list[float]:
@@ -483,19 +321,6 @@ def _steps_of_outputs(base_margins: Sequence[float], nodes: NodeValues, largest:
     for output, value in zip(nodes.output.tolist(), largest, strict=True):
         magnitudes[output].append(value)
     return list(map(_step, magnitudes))
-
-
-def _step_of_nodes(steps: Sequence[float], nodes: NodeValues) -> FloatArray:
-    return np.repeat(np.array(steps)[nodes.output], nodes.sizes)
-
-
-def _rounded(values: FloatArray, step: FloatArray) -> FloatArray:
-    """Return values on the grid."""
-    with np.errstate(over="ignore"):
-        steps = np.rint(values / step)
-    if not np.isfinite(steps).all():
-        raise OverflowError  # the value of an inner node may be far beyond those of the leaves
-    return steps * step + 0.0  # + 0.0: no -0.0 in a model
 
 
 def _step(largest: Sequence[float]) -> float:
@@ -547,7 +372,7 @@ class TreeColumns:
     categories_at, categories_size, categories
         int64: the nodes that split by categories, ascending; how many codes each has; the codes one after the other.
     linear
-        The linear leaves, by node.
+        The linear leaves, by their numbers among all nodes; None if there are none.
     """
 
     sizes: IntArray
@@ -558,7 +383,7 @@ class TreeColumns:
     categories_at: IntArray
     categories_size: IntArray
     categories: IntArray
-    linear: Mapping[int, LinearLeaf] = field_of(default_factory=dict)
+    linear: LinearColumns | None = None
 
     def __len__(self) -> int:
         return len(self.sizes)
@@ -588,7 +413,7 @@ class TreeColumns:
             sizes, np.array([tree.output for tree in trees], dtype=np.int64),
             {field: nodes[field] for field in NODE_TYPES if field in nodes}, integer_at, integers,
             _integers([at for at, _ in named]), _integers([len(codes) for _, codes in named]),
-            _integers([code for _, codes in named for code in codes]), _linear(trees),
+            _integers([code for _, codes in named for code in codes]), linear_columns(trees),
         )  # fmt: skip
 
     def trees(self) -> tuple[Tree, ...]:
@@ -597,9 +422,9 @@ class TreeColumns:
         columns = {**self.nodes, **flags, "threshold": self._thresholds(), "categories": self._categories()}
         # Tuples, as the garbage collector would go through lists of numbers again and again.
         of_all = {field: tuple(values.tolist()) for field, values in columns.items()}
-        trees, start = [], 0
+        trees, start, leaves = [], 0, self.linear.leaves() if self.linear else {}
         for end, output in zip(np.cumsum(self.sizes).tolist(), self.output.tolist(), strict=True):
-            linear = tuple([self.linear.get(node) for node in range(start, end)]) if self.linear else ()
+            linear = tuple(map(leaves.get, range(start, end))) if leaves else ()
             linear = linear if any(linear) else ()
             trees.append(
                 Tree(**{field: values[start:end] for field, values in of_all.items()}, output=output, linear=linear)
@@ -637,7 +462,7 @@ class TreeColumns:
 
     def node_values(self) -> NodeValues:
         """Return the values of the nodes."""
-        return NodeValues(self.sizes, self.output, self.nodes["feature"] == LEAF, self.nodes["value"])
+        return NodeValues(self.sizes, self.output, self.nodes["feature"] == LEAF, self.nodes["value"], self.linear)
 
     def with_values(self, values: npt.NDArray[np.float64]) -> TreeColumns:
         """Return the same trees with those values of the nodes."""
@@ -666,18 +491,15 @@ class TreeColumns:
                                    for part, n in zip(parts, n_nodes, strict=True)])
             for field in some
         }  # fmt: skip
-        linear = {start + at: leaf for part, start in zip(parts, starts, strict=False)
-                  for at, leaf in part.linear.items()}  # fmt: skip
         return cls(
             of_all("sizes"), of_all("output"), nodes, indices("integer_at"),
             [*chain.from_iterable(part.integers for part in parts)], indices("categories_at"),
-            of_all("categories_size"), of_all("categories"), linear,
+            of_all("categories_size"), of_all("categories"), LinearColumns.joined([p.linear for p in parts], starts),
         )  # fmt: skip
 
     def times(self, factor: float) -> TreeColumns:
         """Return the trees with all of their values times a factor."""
-        linear = {node: leaf.times(factor) for node, leaf in self.linear.items()}
-        return replace(self.with_values(self.nodes["value"] * factor), linear=linear)
+        return replace(self.with_values(self.nodes["value"] * factor), linear=self.linear and self.linear.times(factor))
 
     def renumbered(self, codes: Mapping[int, IntArray]) -> TreeColumns:
         """Return the trees with other codes of categories: ``codes`` has, by feature, the new one of each old one."""
@@ -753,16 +575,20 @@ def trees_on_grid(
     is some 0.3 √n steps: less than that of a sum of n float32. Slopes of linear leaves need all bits, so trees that
     have some are not on it.
     """
-    if columns.linear:
-        return on_leaf_grid(base_margins, columns.trees())
     nodes = columns.node_values()
-    steps = _steps_of_outputs(base_margins, nodes, largest_leaves(nodes))
-    if is_short:
+    steps = _steps_of_outputs(base_margins, nodes, largest_values(nodes))
+    if is_short and not nodes.linear:
         means = _mean_leaves(nodes, columns.nodes["cover"])
         added = [float(means[nodes.output == output].sum()) for output in range(len(base_margins))]
         steps = [max(step, bit_step(of_trees, _BITS_OF_SHORT)) for step, of_trees in zip(steps, added, strict=True)]
-    base_on_grid, values = _on_steps(base_margins, nodes, steps)
-    return base_on_grid, ColumnTrees(columns.with_values(values))
+    while True:
+        bases, values, linear = _on_steps(base_margins, nodes, steps)
+        on_grid = nodes._replace(linear=linear)
+        # Linear leaves, once their slopes are rounded, may sum to more than 2^53 steps.
+        needed = _steps_of_outputs(base_margins, nodes, largest_values(on_grid)) if linear else steps
+        if all(map(ge, steps, needed)):
+            return bases, ColumnTrees(replace(columns.with_values(values), linear=linear))
+        steps = [2 * step if least > step else step for step, least in zip(steps, needed, strict=True)]
 
 
 def _mean_leaves(nodes: NodeValues, cover: FloatArray) -> FloatArray:
@@ -773,6 +599,15 @@ def _mean_leaves(nodes: NodeValues, cover: FloatArray) -> FloatArray:
     totals = np.add.reduceat(weights, starts)
     means: FloatArray = np.add.reduceat(weights * np.abs(nodes.value), starts) / np.where(totals > 0.0, totals, 1.0)
     return means
+
+
+def linear_columns(trees: Sequence[Tree]) -> LinearColumns | None:
+    """Return the linear leaves of trees, by their numbers among the nodes of all; None if there are none."""
+    if isinstance(trees, ColumnTrees):
+        return trees.columns.linear
+    of_trees = zip(accumulate(map(len, trees), initial=0), trees, strict=False)
+    leaves = {root + node: leaf for root, tree in of_trees for node, leaf in tree.linear_leaves().items()}
+    return LinearColumns.of(leaves) if leaves else None
 
 
 def are_linear(trees: Sequence[Tree]) -> bool:
@@ -797,16 +632,6 @@ def _split_thresholds(
 
 def _flags(of_trees: Sequence[tuple[bool, ...]]) -> npt.NDArray[np.uint8]:
     return np.array(bytearray(b"".join(map(bytes, of_trees))), dtype=np.uint8)
-
-
-def _linear(trees: Sequence[Tree]) -> dict[int, LinearLeaf]:
-    leaves: dict[int, LinearLeaf] = {}
-    start = 0
-    for tree in trees:
-        if tree.linear:
-            leaves |= {start + node: leaf for node, leaf in tree.linear_leaves().items()}
-        start += len(tree)
-    return leaves
 
 
 def _integers(values: Sequence[int]) -> IntArray:

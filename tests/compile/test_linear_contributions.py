@@ -16,7 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import frameboost as fb
-from frameboost.trees.tree import LinearLeaf, LinearTerm, Tree
+from frameboost.trees.linear_leaves import LinearLeaf, LinearTerm
+from frameboost.trees.tree import Tree
 from tests.support.cases import cases
 from tests.support.examples import examples
 from tests.support.linear_models import drawn

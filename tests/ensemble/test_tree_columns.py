@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from frameboost.trees.tree import LEAF, ColumnTrees, LinearLeaf, LinearTerm, Tree, TreeColumns
+from frameboost.trees.linear_leaves import LinearLeaf, LinearTerm
+from frameboost.trees.tree import LEAF, ColumnTrees, Tree, TreeColumns
 
 
 def split(feature: int, threshold=None, categories=None, values=(-1.0, 2.0), **more) -> Tree:

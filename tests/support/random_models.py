@@ -18,7 +18,8 @@ import frameboost as fb
 from frameboost.expressions.duckdb_sql import quote_identifier
 from frameboost.losses.built_in import get_loss
 from frameboost.schema.types import TYPE_NAMES, ZERO, Feature, FeatureType
-from frameboost.trees.tree import LinearLeaf, LinearTerm, Tree, may_have_slope, on_leaf_grid
+from frameboost.trees.linear_leaves import LinearLeaf, LinearTerm, may_have_slope
+from frameboost.trees.tree import Tree, on_leaf_grid
 from tests.support.models import model_of_parts
 
 __all__ = [

@@ -121,35 +121,37 @@ def test_each_leaf_is_a_ridge_regression_on_the_features_of_its_path():
         np.testing.assert_allclose(predicted[rows], expected, atol=1e-4 * frame["y"].std())
 
 
-@given(st.integers(0, 2**32), st.sampled_from([0.0, 0.1, 30.0]))
+def sums_of(g: np.ndarray, h: np.ndarray, u: np.ndarray) -> np.ndarray:
+    """Return what `LinearEngine.leaf_sums` says of a leaf with these rows, u being (rows, terms)."""
+    with_one = np.column_stack([np.ones(len(g)), u])
+    return np.vstack([g @ with_one, np.tril((with_one.T * h) @ with_one)])
+
+
+def solved(g: np.ndarray, h: np.ndarray, u: np.ndarray, penalty: float) -> tuple[np.ndarray, np.ndarray]:
+    """Return the means and slopes of a leaf's terms."""
+    means, slopes = np.empty(u.shape[1]), np.empty(u.shape[1])
+    solve_slopes(sums_of(g, h, u), u.shape[1], penalty, means, slopes)
+    return means, slopes
+
+
+@given(st.integers(0, 2**32), st.integers(1, 5), st.sampled_from([0.0, 0.1, 30.0]))
 @settings(max_examples=30, deadline=None)
-def test_slopes_solve_the_equations(seed, penalty):
+def test_slopes_solve_the_equations(seed, n_terms, penalty):
     rng = np.random.default_rng(seed)
-    sums, expected = [], []
-    for n_terms in rng.integers(1, 6, 4):
-        u, g, h = rng.normal(size=(50, n_terms)), rng.normal(size=50), rng.random(50) + 0.1
-        pairs = [h @ (u[:, k] * u[:, j]) for k in range(n_terms) for j in range(k + 1)]
-        sums.append(np.array([g.sum(), h.sum(), *(g @ u), *(h @ u), *pairs]))
-        mean = h @ u / h.sum()
-        deviation = np.sqrt(h @ (u - mean) ** 2 / h.sum())
-        z = (u - mean) / deviation
-        expected.append(-np.linalg.solve((z.T * h) @ z + penalty * np.eye(n_terms), z.T @ g) / deviation)
-    G, H, means, slopes = solve_slopes(sums, penalty)
-    for place, each in enumerate(expected):
-        np.testing.assert_allclose(slopes[place, : len(each)], each, rtol=1e-7, atol=1e-9)
-        assert (slopes[place, len(each) :] == 0).all()
-        assert G[place] == sums[place][0]
-        assert H[place] == sums[place][1]
-        assert means[place, 0] == sums[place][2 + len(each)] / sums[place][1]
+    u, g, h = rng.normal(size=(50, n_terms)), rng.normal(size=50), rng.random(50) + 0.1
+    mean = h @ u / h.sum()
+    deviation = np.sqrt(h @ (u - mean) ** 2 / h.sum())
+    z = (u - mean) / deviation
+    expected = -np.linalg.solve((z.T * h) @ z + penalty * np.eye(n_terms), z.T @ g) / deviation
+    means, slopes = solved(g, h, u, penalty)
+    np.testing.assert_allclose(slopes, expected, rtol=1e-7, atol=1e-9)
+    np.testing.assert_allclose(means, mean, rtol=1e-12)
 
 
 def test_a_feature_that_another_one_repeats_has_no_slope():
     u = np.arange(30.0)
-    h = np.ones(30)
-    g = -3 * (u - u.mean())
-    sums = [g.sum(), h.sum(), g @ u, g @ u, h @ u, h @ u, u @ u, u @ u, u @ u]
-    _, _, _, slopes = solve_slopes([np.array(sums)], 0.0)
-    np.testing.assert_allclose(slopes[0], [3.0, 0.0], rtol=1e-9)
+    _, slopes = solved(-3 * (u - u.mean()), np.ones(30), np.column_stack([u, u]), 0.0)
+    np.testing.assert_allclose(slopes, [3.0, 0.0], rtol=1e-9)
 
 
 def random_rows(rng: np.random.Generator, n: int) -> pl.DataFrame:

@@ -15,6 +15,7 @@ from frameboost.compile.arrays.linear_trees import CHUNK, LinearArrays
 from frameboost.compile.arrays.shap_kernels import add_interactions, add_shap, add_slopes, add_steps, link_nodes
 from frameboost.runtime.workers import Workers
 from frameboost.schema.types import Feature, FeatureType
+from frameboost.trees.linear_leaves import LinearColumns
 from frameboost.trees.node_means import leaf_slopes, means_on_grid, node_shares
 from frameboost.trees.tree import Tree
 
@@ -70,6 +71,7 @@ class Contributions:
         """Add covers to the arrays of ``trees``; ``on_grid``: whether what slopes add is that of SQL, too."""
         bias, means, slopes = means_on_grid(base_margin, trees)
         slopes = slopes if on_grid else [leaf_slopes(tree) for tree in trees]
+        linear = LinearColumns.joined(list(map(LinearColumns.of, slopes)), arrays.roots.tolist())
         share = np.array([share for tree in trees for share in node_shares(tree)])
         parent, above = np.empty(len(share), dtype=np.int64), np.empty(len(share), dtype=np.int64)
         zero = np.empty(len(share))
@@ -83,7 +85,7 @@ class Contributions:
             mean=np.array([mean for of_tree in means for mean in of_tree]),
             links=(parent, above, zero),
             rule=((points + 1.0) / 2.0, weights / 2.0),
-            linear=LinearArrays.compile(arrays, slopes, features) if any(slopes) else None,
+            linear=LinearArrays.compile(arrays, linear, features) if linear else None,
         )
 
     def read(self, frame: pl.LazyFrame, types: Mapping[str, FeatureType]) -> tuple[Codes, Floats | None]:

@@ -24,7 +24,8 @@ import polars as pl
 from frameboost.binning.codes import code_expr
 from frameboost.runtime.workers import has_numba, kept_workers
 from frameboost.schema.types import Feature, FeatureType, Physical, column, not_zero, physical_expr
-from frameboost.trees.tree import Tree, TreeColumns, refuse_linear
+from frameboost.trees.linear_leaves import refuse_linear
+from frameboost.trees.tree import Tree, TreeColumns
 
 if has_numba():
     from frameboost.compile.arrays.score_kernels import LEAF, NO_TABLE, find_leaves, sum_leaves

@@ -13,13 +13,13 @@ from frameboost.compile.arrays.flat_trees import FloatArray, IntArray, TreeArray
 from frameboost.compile.arrays.score_kernels import add_linear_trees
 from frameboost.runtime.workers import Workers
 from frameboost.schema.types import Feature, FeatureType, column
-from frameboost.trees.tree import LinearLeaf, Tree
+from frameboost.trees.linear_leaves import LinearColumns
+from frameboost.trees.tree import LEAF, Tree, linear_columns
 
 __all__ = ["CHUNK", "LinearArrays", "LinearScorer"]
 
 # Rows whose leaves are looked up together.
 CHUNK = 1 << 12
-_TERM = "slope", "offset", "shift", "low", "high"
 
 
 @dataclass(frozen=True)
@@ -42,24 +42,15 @@ class LinearArrays:
     terms: FloatArray
 
     @classmethod
-    def compile(
-        cls, arrays: TreeArrays, leaves: Sequence[Mapping[int, LinearLeaf]], features: Sequence[Feature]
-    ) -> LinearArrays:
-        """Flatten the linear leaves of each tree, by node."""
-        linear_leaves = [(root + node, leaf) for root, tree_leaves in zip(arrays.roots.tolist(), leaves, strict=True)
-                 for node, leaf in tree_leaves.items()]  # fmt: skip
+    def compile(cls, arrays: TreeArrays, linear: LinearColumns, features: Sequence[Feature]) -> LinearArrays:
+        """Return the arrays of linear leaves by their numbers among the nodes of all trees."""
         linear_at = np.full(len(arrays.value), -1, np.int64)
-        linear_at[[node for node, _ in linear_leaves]] = np.arange(len(linear_leaves))
-        terms = [term for _, leaf in linear_leaves for term in leaf.terms]
-        used = sorted({term.feature for term in terms})
-        return cls(
-            tuple(features[number].name for number in used),
-            linear_at,
-            np.array([leaf.constant for _, leaf in linear_leaves]),
-            np.cumsum([0, *(len(leaf.terms) for _, leaf in linear_leaves)], dtype=np.int64),
-            np.array([used.index(term.feature) for term in terms], np.int64),
-            np.array([[getattr(term, name) for name in _TERM] for term in terms]),
-        )
+        linear_at[linear.node] = np.arange(len(linear))
+        is_term = linear.feature != LEAF
+        used, indices = np.unique(linear.feature[is_term], return_inverse=True)
+        starts = np.cumsum([0, *linear.sizes()], dtype=np.int64)
+        names = tuple(features[number].name for number in used.tolist())
+        return cls(names, linear_at, linear.constant, starts, indices, linear.read_terms()[is_term])
 
     def read(
         self, arrays: TreeArrays, frame: pl.LazyFrame, types: Mapping[str, FeatureType]
@@ -93,7 +84,9 @@ class LinearScorer:
     @classmethod
     def compile(cls, arrays: TreeArrays, trees: Sequence[Tree], features: Sequence[Feature]) -> LinearScorer:
         """Return the scorer of trees with those arrays."""
-        return cls(arrays, LinearArrays.compile(arrays, [tree.linear_leaves() for tree in trees], features))
+        linear = linear_columns(trees)
+        assert linear is not None
+        return cls(arrays, LinearArrays.compile(arrays, linear, features))
 
     def margins(
         self, frame: pl.LazyFrame, types: Mapping[str, FeatureType], bases: Sequence[float | FloatArray],

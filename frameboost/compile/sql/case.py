@@ -14,7 +14,8 @@ from typing import NamedTuple
 
 from frameboost.compile.sql.conditions import FeatureColumn
 from frameboost.dialects.dialect import Dialect
-from frameboost.trees.tree import LinearTerm, Tree
+from frameboost.trees.linear_leaves import LinearTerm
+from frameboost.trees.tree import Tree
 
 __all__ = ["Step", "TreeWriter", "case_depth", "lookup_levels", "n_terms"]
 

@@ -39,7 +39,8 @@ from frameboost.errors import ParameterError, TooLargeError
 from frameboost.losses.outputs import ScoreName
 from frameboost.runtime.interrupts import when_free
 from frameboost.schema.types import Physical
-from frameboost.trees.tree import LEAF, Tree, refuse_linear
+from frameboost.trees.linear_leaves import refuse_linear
+from frameboost.trees.tree import LEAF, Tree
 
 __all__ = [
     "FORMS", "Destination", "Form", "QueryArguments", "QueryOptions", "Rows", "ScoringQuery",

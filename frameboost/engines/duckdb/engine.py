@@ -29,7 +29,7 @@ import polars as pl
 from frameboost.binning.bins import Bins, SlotLayout
 from frameboost.binning.codes import ValueCounts
 from frameboost.data.duckdb_session import SHOWN, DuckDBSession
-from frameboost.engines.contract import Capabilities, Cumulative, LeafGrid, QueryWindow, Sample, linear_role
+from frameboost.engines.contract import Capabilities, Cumulative, QueryWindow, Sample, linear_role
 from frameboost.engines.duckdb.binning import (
     MAX_AT_ONCE,
     CountedRows,
@@ -60,7 +60,7 @@ from frameboost.expressions.grid import (
 from frameboost.losses.loss import PAIR_SUMS, RankingPairs
 from frameboost.schema.types import Feature, Physical
 from frameboost.splits.split import FloatArray, IntArray, Split, Stats
-from frameboost.trees.tree import LinearLeaf
+from frameboost.trees.linear_leaves import LinearColumns
 
 __all__ = [
     "MAX_CACHED_KEYS", "MIN_SORTED", "BatchSums", "BinSums", "DuckDBEngine", "FeatureTables", "HistogramQuery",
@@ -769,22 +769,23 @@ class DuckDBEngine(TableEngine):
 
     # --- linear leaves ------------------------------------------------------------------------------------------------
 
-    def leaf_ranges(self, features: Mapping[int, Sequence[int]]) -> dict[int, FloatArray]:
+    def leaf_ranges(self, leaves: IntArray, features: IntArray) -> FloatArray:
         """See `LinearEngine.leaf_ranges`."""
-        return self._leaf_query().ranges(features)
+        return self._leaf_query().ranges(leaves, features)
 
-    def leaf_sums(self, grids: Mapping[int, LeafGrid]) -> dict[int, FloatArray]:
+    def leaf_sums(self, grids: LinearColumns, offsets: FloatArray) -> FloatArray:
         """See `LinearEngine.leaf_sums`."""
-        return self._leaf_query().sums(grids)
+        return self._leaf_query().sums(grids, offsets)
 
     def _leaf_query(self) -> LeafQuery:
         nodes, gh = self.nodes, self.gh
         rows = " POSITIONAL JOIN ".join([*nodes.sources, gh.table])
         return LeafQuery(self.session, rows, gh.g, gh.h, nodes.leaves(), nodes.case)
 
-    def add_linear_leaves(self, values: Mapping[int, float], linear: Mapping[int, LinearLeaf], margin: str) -> None:
+    def add_linear_leaves(self, values: Mapping[int, float], linear: LinearColumns, margin: str) -> None:
         """See `LinearEngine.add_linear_leaves`."""
-        self._add({node: leaf_sql(linear.get(node), value) for node, value in values.items()}, margin)
+        leaves = linear.leaves()
+        self._add({node: leaf_sql(leaves.get(node), value) for node, value in values.items()}, margin)
 
     # --- leaves of quantiles ------------------------------------------------------------------------------------------
 

@@ -8,11 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from frameboost.data.duckdb_session import DuckDBSession
-from frameboost.engines.contract import LeafGrid, linear_role, sums_of_terms
+from frameboost.engines.contract import linear_role, sum_indices
 from frameboost.expressions.duckdb_sql import render
 from frameboost.expressions.expression import float_literal
-from frameboost.splits.split import FloatArray
-from frameboost.trees.tree import LinearLeaf, LinearTerm
+from frameboost.splits.split import FloatArray, IntArray
+from frameboost.trees.linear_leaves import LinearColumns, LinearLeaf, LinearTerm
+from frameboost.trees.tree import LEAF
 
 __all__ = ["LeafQuery", "leaf_sql"]
 
@@ -42,44 +43,49 @@ class LeafQuery:
     leaves: Sequence[int]
     case: Callable[[Mapping[int, str]], str]
 
-    def ranges(self, features: Mapping[int, Sequence[int]]) -> dict[int, FloatArray]:
+    def ranges(self, leaves: IntArray, features: IntArray) -> FloatArray:
         """Return `LinearEngine.leaf_ranges`."""
-        most = max(map(len, features.values()))
-        terms = {node: [linear_role(number) for number in of_leaf] for node, of_leaf in features.items()}
+        terms = [[linear_role(number) for number in of_leaf if number != LEAF] for of_leaf in features.tolist()]
+        most = max(map(len, terms))
         aggregates = ["CAST(COUNT(*) AS DOUBLE)", "MAX(ABS(g))", "MAX(h)"]
         aggregates += [f"{function}(u_{k})" for k in range(most) for function in ("MIN", "MAX")]
-        by_leaf = self._aggregate(features, terms, aggregates, "g", "h")
-        return {node: values[: 3 + 2 * len(features[node])] for node, values in by_leaf.items()}
+        ranges = np.zeros((len(leaves), 3 + 2 * features.shape[1]))
+        ranges[:, : len(aggregates)] = self._aggregate(leaves, features, terms, aggregates, "g", "h")
+        return ranges
 
-    def sums(self, grids: Mapping[int, LeafGrid]) -> dict[int, FloatArray]:
+    def sums(self, grids: LinearColumns, offsets: FloatArray) -> FloatArray:
         """Return `LinearEngine.leaf_sums`."""
-        most = max(len(grid.terms) for grid in grids.values())
-        features = {node: [term.feature for term in grid.terms] for node, grid in grids.items()}
-        terms = {node: [_on_grid(term) for term in grid.terms] for node, grid in grids.items()}
-        products = ["g", "h", *(f"{side} * u_{k}" for side in "gh" for k in range(most))]
-        products += [f"h * u_{k} * u_{j}" for k in range(most) for j in range(k + 1)]
-        rounded = [_rounded(side, {node: getattr(grid, f"{side}_offset") for node, grid in grids.items()})
-                   for side in "gh"]  # fmt: skip
-        by_leaf = self._aggregate(features, terms, [f"SUM({each})" for each in products], *rounded)
-        return {node: sums_of_terms(values, most, len(terms[node])) for node, values in by_leaf.items()}
+        terms = [[_on_grid(term) for term in leaf.terms] for leaf in grids.leaves().values()]
+        most = max(map(len, terms))
+        factors, indices = ["", *(f" * u_{k}" for k in range(most))], sum_indices(most)
+        products = ["g" + factors[k] if j == 0 else "h" + factors[j - 1] + factors[k] for j, k in indices]
+        rounded = [_rounded(side, grids.node, of_leaves) for side, of_leaves in zip("gh", offsets.T, strict=True)]
+        sums = np.zeros((len(grids), grids.feature.shape[1] + 2, grids.feature.shape[1] + 1))
+        sums[:, *np.transpose(indices)] = self._aggregate(
+            grids.node, grids.feature, terms, [f"SUM({each})" for each in products], *rounded
+        )
+        return sums
 
     def _aggregate(
-        self, features: Mapping[int, Sequence[int]], terms: Mapping[int, Sequence[str]], aggregates: Sequence[str],
-        g: str, h: str,
-    ) -> dict[int, FloatArray]:  # fmt: skip
-        most = max(map(len, terms.values()))
-        slots = [{node: each[k] if k < len(each) else "0e0" for node, each in terms.items()} for k in range(most)]
-        read = sorted({number for of_leaf in features.values() for number in of_leaf})
+        self, leaves: IntArray, features: IntArray, terms: Sequence[Sequence[str]], aggregates: Sequence[str], g: str,
+        h: str,
+    ) -> FloatArray:  # fmt: skip
+        """Return aggregates over the rows of each leaf, (leaves, aggregates), and over its ``terms`` u_0, u_1, ..."""
+        most, asked = max(map(len, terms)), set(leaves.tolist())
+        slots = [[each[k] if k < len(each) else "0e0" for each in terms] for k in range(most)]
         statement = render(
             "leaf_sums",
-            leaf=self.case({node: str(node) if node in terms else "-1" for node in self.leaves}),
+            leaf=self.case({node: str(node) if node in asked else "-1" for node in self.leaves}),
             rows=self.rows, g=self.g, h=self.h, g_on_grid=g, h_on_grid=h,
-            numbers="".join(f", {linear_role(number)}" for number in read),
-            terms="".join(f", {_by_leaf(slot)} AS u_{k}" for k, slot in enumerate(slots)),
+            numbers="".join(f", {linear_role(number)}" for number in np.unique(features[features != LEAF]).tolist()),
+            terms="".join(f", {_by_leaf(leaves, slot)} AS u_{k}" for k, slot in enumerate(slots)),
             present=" ".join(f"AND u_{k} IS NOT NULL" for k in range(most)),
             aggregates=", ".join(aggregates),
         )  # fmt: skip
-        return {leaf: np.array(values, np.float64) for leaf, *values in self.session.rows(statement)}
+        out = np.zeros((len(leaves), len(aggregates)))
+        for leaf, *values in self.session.rows(statement):
+            out[np.searchsorted(leaves, leaf)] = values
+        return out
 
 
 def leaf_sql(leaf: LinearLeaf | None, value: float) -> str:
@@ -101,10 +107,11 @@ def _on_grid(term: LinearTerm) -> str:
     return f"CASE WHEN {u} < {low} THEN {low} WHEN {u} > {high} THEN {high} ELSE {u} END"
 
 
-def _rounded(name: str, offsets: Mapping[int, float]) -> str:
-    offset = _by_leaf({node: float_literal(value) for node, value in offsets.items()})
+def _rounded(name: str, leaves: IntArray, offsets: FloatArray) -> str:
+    offset = _by_leaf(leaves, list(map(float_literal, offsets.tolist())))
     return f"(({name} + {offset}) - {offset})"
 
 
-def _by_leaf(values: Mapping[int, str]) -> str:
-    return f"CASE leaf {' '.join(f'WHEN {node} THEN {value}' for node, value in values.items())} END"
+def _by_leaf(leaves: IntArray, values: Sequence[str]) -> str:
+    cases = (f"WHEN {leaf} THEN {value}" for leaf, value in zip(leaves.tolist(), values, strict=True))
+    return f"CASE leaf {' '.join(cases)} END"

@@ -16,7 +16,6 @@ from frameboost.engines.contract import (
     Cumulative,
     FeatureDraws,
     GrownNodes,
-    LeafGrid,
     QueryWindow,
     Sample,
     TreeShape,
@@ -40,7 +39,7 @@ from frameboost.runtime.storage import IN_MEMORY, Storage
 from frameboost.runtime.workers import ROWS_PER_TASK, VALUES_PER_TASK, RowNumbers, Workers
 from frameboost.schema.types import Feature, contiguous_array
 from frameboost.splits.split import FloatArray, IntArray, Penalties, Split, Stats
-from frameboost.trees.tree import LinearLeaf
+from frameboost.trees.linear_leaves import LinearColumns
 
 __all__ = ["ArrayEngine", "MemoryEngine"]
 
@@ -572,23 +571,20 @@ class MemoryEngine(ArrayEngine):
     def _numbers(self) -> Numbers:
         assert self.rows is not None
         if self._kept_numbers is None or self._kept_numbers.rows is not self.rows:  # in another order by now
-            self._kept_numbers = Numbers(self.rows, self.workers)
+            self._kept_numbers = Numbers(self.rows, self.partition, self.workers)
         return self._kept_numbers
 
-    def leaf_ranges(self, features: Mapping[int, Sequence[int]]) -> dict[int, FloatArray]:
+    def leaf_ranges(self, leaves: IntArray, features: IntArray) -> FloatArray:
         """See `LinearEngine.leaf_ranges`."""
-        return self._numbers.ranges(features, self.partition.leaves(), self.tree_gh)
+        return self._numbers.ranges(leaves, features, self.tree_gh)
 
-    def leaf_sums(self, grids: Mapping[int, LeafGrid]) -> dict[int, FloatArray]:
+    def leaf_sums(self, grids: LinearColumns, offsets: FloatArray) -> FloatArray:
         """See `LinearEngine.leaf_sums`."""
-        return self._numbers.sums(grids, self.partition.leaves(), self.tree_gh)
+        return self._numbers.sums(grids, offsets, self.tree_gh)
 
-    def add_linear_leaves(self, values: Mapping[int, float], linear: Mapping[int, LinearLeaf], margin: str) -> None:
+    def add_linear_leaves(self, values: Mapping[int, float], linear: LinearColumns, margin: str) -> None:
         """See `LinearEngine.add_linear_leaves`."""
-        margins, leaves = self.margins(margin), self.partition.leaves(drawn_only=False)
-        self._numbers.add(values, linear, leaves, margins)
-        constant = {node: 0.0 if node in linear else value for node, value in values.items()}
-        self.partition.add_leaf_values(constant, margins)
+        self._numbers.add(values, linear, self.margins(margin))
 
     def node_quantiles(self, value: Scalar, weight: Scalar | None, alpha: float) -> dict[int, float]:
         """See `Engine.node_quantiles`."""

@@ -130,14 +130,16 @@ class RowPartition:
         by_node = self.pieces[np.argsort(self.pieces[:, 0], kind="stable")]
         np.concatenate([self.rows[:0], *(self.rows[start:stop] for _, start, stop in by_node.tolist())], out=out)
 
-    def shares(self, nodes: Sequence[int], smallest: int | None = None) -> Shares:
+    def shares(
+        self, nodes: Sequence[int] | IntArray, smallest: int | None = None, *, drawn_only: bool = True
+    ) -> Shares:
         """Divide the rows of some nodes into one share per thread, none smaller than ``smallest`` if there are several.
 
-        In the pieces of a share, a node is its index in ``nodes``. Rows that are set apart are left out.
+        In the pieces of a share, a node is its index in ``nodes``. ``drawn_only`` leaves out rows that are set apart.
         """
         self._carry_out()
         pieces = self.pieces
-        if self._n_added < self.n_rows:
+        if drawn_only and self._n_added < self.n_rows:
             pieces = pieces[pieces[:, 1] % self.n_rows < self._n_added]
         return self._shares(nodes, pieces, smallest)
 
@@ -145,7 +147,7 @@ class RowPartition:
         """Whether these nodes are the root alone, which still has all rows in ascending order."""
         return len(nodes) == 1 and self._n_nodes == 1 and self._n_added == self.n_rows
 
-    def _shares(self, nodes: Sequence[int], pieces: Pieces, smallest: int | None = None) -> Shares:
+    def _shares(self, nodes: Sequence[int] | IntArray, pieces: Pieces, smallest: int | None = None) -> Shares:
         numbers = np.array(nodes, dtype=np.int64)
         if self._is_in_numpy:
             return one_share(numbers, pieces, self._n_nodes)
@@ -246,12 +248,12 @@ class RowPartition:
         else:
             add_by_node(self._workers.team(1), margins, self.rows, self.pieces, np.array([0, len(self.pieces)]), values)
 
-    def leaves(self, *, drawn_only: bool = True) -> dict[int, RowNumbers]:
-        """Return the rows of each leaf that has any, without those that are set apart if ``drawn_only``."""
+    def leaves(self) -> dict[int, RowNumbers]:
+        """Return the rows of each leaf that has any, without those that are set apart."""
         self._carry_out()
         parts: dict[int, list[RowNumbers]] = {}
         for node, start, stop in self.pieces.tolist():
-            if start < stop and (start % self.n_rows < self._n_added or not drawn_only):
+            if start < stop and start % self.n_rows < self._n_added:
                 parts.setdefault(node, []).append(self.rows[start:stop])
         return {node: pieces[0] if len(pieces) == 1 else np.concatenate(pieces) for node, pieces in parts.items()}
 

@@ -23,7 +23,7 @@ import polars.selectors as cs
 
 from frameboost.binning import codes
 from frameboost.binning.bins import Bins, SlotLayout
-from frameboost.engines.contract import Capabilities, Cumulative, LeafGrid, QueryWindow, Sample, linear_role
+from frameboost.engines.contract import Capabilities, Cumulative, QueryWindow, Sample, linear_role
 from frameboost.engines.fixed_terms import FixedTerms
 from frameboost.engines.frame import FrameEngine, in_polars, window_expr
 from frameboost.engines.polars.linear import leaf_ranges, leaf_sums, linear_value
@@ -36,7 +36,7 @@ from frameboost.losses.loss import PAIR_SUMS, RankingPairs
 from frameboost.runtime.workers import kept_workers
 from frameboost.schema.types import Feature, physical_expr
 from frameboost.splits.split import FloatArray, IntArray, Split, Stats
-from frameboost.trees.tree import LinearLeaf
+from frameboost.trees.linear_leaves import LinearColumns
 
 __all__ = ["PolarsEngine", "child_of_row", "sum_by_bin"]
 
@@ -211,19 +211,19 @@ class PolarsEngine(FrameEngine):
 
     # --- linear leaves ------------------------------------------------------------------------------------------------
 
-    def leaf_ranges(self, features: Mapping[int, Sequence[int]]) -> dict[int, FloatArray]:
+    def leaf_ranges(self, leaves: IntArray, features: IntArray) -> FloatArray:
         """See `LinearEngine.leaf_ranges`."""
-        return leaf_ranges(self._numbers_by_node(), features)
+        return leaf_ranges(self._numbers_by_node(), leaves, features)
 
-    def leaf_sums(self, grids: Mapping[int, LeafGrid]) -> dict[int, FloatArray]:
+    def leaf_sums(self, grids: LinearColumns, offsets: FloatArray) -> FloatArray:
         """See `LinearEngine.leaf_sums`."""
-        return leaf_sums(self._numbers_by_node(), grids)
+        return leaf_sums(self._numbers_by_node(), grids, offsets)
 
     def _numbers_by_node(self) -> pl.LazyFrame:
         assert self.rows is not None
         return self.rows.select(cs.starts_with(linear_role(""))).hstack([*self.gh, self.node]).lazy()
 
-    def add_linear_leaves(self, values: Mapping[int, float], linear: Mapping[int, LinearLeaf], margin: str) -> None:
+    def add_linear_leaves(self, values: Mapping[int, float], linear: LinearColumns, margin: str) -> None:
         """See `LinearEngine.add_linear_leaves`."""
         assert self.rows is not None
         rows = self.rows.hstack([self.node])

@@ -1,0 +1,234 @@
+"""Leaves with slopes: their value is a constant plus slopes times numbers of the row."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from frameboost.errors import ParameterError
+from frameboost.expressions.grid import on_steps
+from frameboost.schema.types import Feature
+
+__all__ = ["MAX_STEPS", "MAX_TERMS", "LinearColumns", "LinearLeaf", "LinearTerm", "may_have_slope", "refuse_linear"]
+
+IntArray = npt.NDArray[np.int64]
+FloatArray = npt.NDArray[np.float64]
+
+# The most features of a leaf.
+MAX_TERMS = 5
+# The most steps from the centre of a grid to its ends.
+MAX_STEPS = 1 << 21
+_OFFSET_STEPS = 1.5 * 2.0**52
+_SMALLEST_NORMAL = 2.0**-1022
+_NO_FEATURE = -1
+
+
+class LinearTerm(NamedTuple):
+    """A slope times a feature of the row.
+
+    Attributes
+    ----------
+    feature
+        The feature's number.
+    slope
+        What the value grows by where the feature grows by 1.
+    step
+        The step of the grid that the feature is rounded to, a power of two.
+    centre, low, high
+        Multiples of the step: where the grid has its zero, and the ends of u.
+    """
+
+    feature: int
+    slope: float
+    step: float
+    centre: float
+    low: float
+    high: float
+
+    @property
+    def offset(self) -> float:
+        """What is added to a number to round it to the grid (see `frameboost.expressions.grid`)."""
+        return _OFFSET_STEPS * self.step
+
+    @property
+    def shift(self) -> float:
+        """What is then subtracted: the offset and the centre."""
+        return self.offset + self.centre
+
+    def on_grid(self, x: float) -> float:
+        """Return u of a number."""
+        return min(max((x + self.offset) - self.shift, self.low), self.high)
+
+    @property
+    def largest(self) -> float:
+        """The largest magnitude of slope times u."""
+        return abs(self.slope) * max(abs(self.low), abs(self.high))
+
+
+class LinearLeaf(NamedTuple):
+    """The value of a leaf for rows in which none of some features is missing; other rows get the leaf's plain value.
+
+    Every sum of constants and terms is exact. A leaf reads a number x on a separate grid, u = clip(round(x − centre,
+    to a multiple of step), low, high). Say G is the step of the leaf values: where a slope is a multiple of G / step,
+    the product b·u is a multiple of G. Such products have no more than 53 bits, so a float64 holds them, and sums of
+    them, exactly: in any order, and whether or not a processor fuses multiplication and addition. No back end needs to
+    round the value. The clip bounds what a row may get that lies outside of what the leaf was trained on.
+
+    x = 2.3 on a grid of quarters around 2, from −1 to 0.5, is 0.25; with slope 4 and constant 1 the value is 2:
+
+    >>> leaf = LinearLeaf(1.0, (LinearTerm(feature=0, slope=4.0, step=0.25, centre=2.0, low=-1.0, high=0.5),))
+    >>> [leaf.terms[0].on_grid(x) for x in (2.3, 2.4, 7.0, -7.0)]
+    [0.25, 0.5, 0.5, -1.0]
+    >>> leaf.value([2.3]), leaf.largest()
+    (2.0, 5.0)
+
+    Attributes
+    ----------
+    constant
+        What the slopes add to.
+    terms
+        The slopes, at least one, each of another feature.
+    """
+
+    constant: float
+    terms: tuple[LinearTerm, ...]
+
+    def value(self, row: Sequence[float]) -> float:
+        """Return the value of a row, by the features' numbers."""
+        return self.constant + sum(term.slope * term.on_grid(row[term.feature]) for term in self.terms)
+
+    def largest(self) -> float:
+        """Return an upper bound of the magnitude of any sum of the constant and terms."""
+        return abs(self.constant) + sum(term.largest for term in self.terms)
+
+
+@dataclass(frozen=True, eq=False)
+class LinearColumns:
+    """Linear leaves as arrays.
+
+    Attributes
+    ----------
+    node
+        int64 (leaves,): their numbers.
+    constant
+        float64 (leaves,).
+    feature
+        int64 (leaves, `MAX_TERMS`): that of each term, -1 past the last one.
+    terms
+        float64 (leaves, `MAX_TERMS`, 5): slope, step, centre, low and high; past the last term 0 with a step of 1.
+    """
+
+    node: IntArray
+    constant: FloatArray
+    feature: IntArray
+    terms: FloatArray
+
+    def __len__(self) -> int:
+        return len(self.node)
+
+    @classmethod
+    def of(cls, leaves: Mapping[int, LinearLeaf]) -> LinearColumns:
+        """Return the arrays of leaves by their numbers."""
+        terms = [term for leaf in leaves.values() for term in leaf.terms]
+        node, sizes, feature = (np.array(list(each), np.int64) for each in (
+            leaves, (len(leaf.terms) for leaf in leaves.values()), (term.feature for term in terms)
+        ))  # fmt: skip
+        constant = np.array([leaf.constant for leaf in leaves.values()], np.float64)
+        return cls.of_sizes(node, constant, sizes, feature, np.array([term[1:] for term in terms]).reshape(-1, 5))
+
+    @classmethod
+    def of_sizes(
+        cls, node: IntArray, constant: FloatArray, sizes: IntArray, feature: IntArray, terms: FloatArray
+    ) -> LinearColumns:
+        """Return leaves whose terms follow one another, ``sizes`` of them each."""
+        padded = (
+            np.full((len(node), MAX_TERMS), _NO_FEATURE),
+            np.tile([0.0, 1.0, 0.0, 0.0, 0.0], (len(node), MAX_TERMS, 1)),
+        )
+        for all_terms, values in zip(padded, (feature, terms), strict=True):
+            all_terms[np.arange(MAX_TERMS) < sizes[:, None]] = values
+        return cls(node, constant, *padded)
+
+    @classmethod
+    def joined(cls, parts: Sequence[LinearColumns | None], starts: Sequence[int]) -> LinearColumns | None:
+        """Return the leaves of all parts, whose numbers count from ``starts`` on; None if no part has any."""
+        moved = [replace(part, node=part.node + start) for part, start in zip(parts, starts, strict=False) if part]
+        if not moved:
+            return None
+        return cls(*(np.concatenate([getattr(part, each.name) for part in moved]) for each in fields(cls)))
+
+    def leaves(self) -> dict[int, LinearLeaf]:
+        """Return the leaves by their numbers."""
+        of_leaves = zip(self.sizes().tolist(), self.feature.tolist(), self.terms.tolist(), strict=True)
+        terms = [tuple([LinearTerm(feature, *each) for feature, each in zip(features[:size], numbers, strict=False)])
+                 for size, features, numbers in of_leaves]  # fmt: skip
+        return dict(zip(self.node.tolist(), map(LinearLeaf, self.constant.tolist(), terms), strict=True))
+
+    def among(self, values: Mapping[int, float]) -> LinearColumns:
+        """Return all leaves of a tree, whose plain values these are; one that has no slopes has it as the constant."""
+        node, constant, none = np.array(list(values)), np.array(list(values.values())), np.zeros(len(values), np.int64)
+        leaves = LinearColumns.of_sizes(node, constant, none, none[:0], np.empty((0, 5)))
+        at = np.searchsorted(node, self.node)
+        leaves.constant[at], leaves.feature[at], leaves.terms[at] = self.constant, self.feature, self.terms
+        return leaves
+
+    def sizes(self) -> IntArray:
+        """Return the number of terms of each leaf, int64 (leaves,)."""
+        sizes: IntArray = np.count_nonzero(self.feature != _NO_FEATURE, axis=1)
+        return sizes
+
+    def read_terms(self) -> FloatArray:
+        """Return float64 (leaves, `MAX_TERMS`, 5): slope, offset, shift, low and high (see `LinearTerm`)."""
+        read = self.terms.copy()
+        read[..., 1] *= _OFFSET_STEPS
+        read[..., 2] += read[..., 1]
+        return read
+
+    def largest(self) -> FloatArray:
+        """Return `LinearLeaf.largest` of each leaf, float64 (leaves,)."""
+        slope, _, _, low, high = np.moveaxis(self.terms, -1, 0)
+        with np.errstate(over="ignore"):
+            of_terms = np.abs(slope) * np.maximum(np.abs(low), np.abs(high))
+            sums: FloatArray = np.abs(self.constant) + sum(of_terms.T)  # in one order everywhere, unlike `numpy.sum`
+        return sums
+
+    def is_same(self, other: LinearColumns) -> bool:
+        """Whether the same leaves have the same values."""
+        return np.array_equal(self.constant, other.constant) and np.array_equal(self.terms, other.terms)
+
+    def times(self, factor: float) -> LinearColumns:
+        """Return the leaves with their values times a factor."""
+        return replace(
+            self, constant=self.constant * factor + 0.0, terms=self._with_slopes(self.terms[..., 0] * factor)
+        )
+
+    def rounded(self, step: FloatArray | float) -> LinearColumns:
+        """Return the leaves with constants and slopes that make values multiples of ``step``, (leaves,) or one."""
+        step = np.broadcast_to(step, len(self))
+        with np.errstate(over="ignore"):
+            of_slopes = np.maximum(step[:, None] / self.terms[..., 1], _SMALLEST_NORMAL)
+        terms = self._with_slopes(on_steps(self.terms[..., 0], of_slopes))
+        return replace(self, constant=on_steps(self.constant, step), terms=terms)
+
+    def _with_slopes(self, slopes: FloatArray) -> FloatArray:
+        return np.concatenate([slopes[..., None] + 0.0, self.terms[..., 1:]], axis=-1)
+
+
+def refuse_linear(what: str, *, is_linear: bool) -> None:
+    """Raise `ParameterError` if trees have linear leaves, with which something does not go."""
+    if is_linear:
+        raise ParameterError(
+            f"{what} needs leaves with one value each; this model has slopes in them, as it was trained with "
+            "linear_tree=True"
+        )
+
+
+def may_have_slope(feature: Feature) -> bool:
+    """Whether leaves may have slopes of the feature: one of floats or of integers that are exact in float64."""
+    kind = feature.type
+    is_number = kind.is_float or (kind.is_integer and kind.name not in ("int128", "uint128"))
+    return is_number and not kind.is_categorical and not feature.zero_is_missing
