@@ -33,8 +33,8 @@ def evaluation_query(
     scores = table.scores
     if kind != "calibration":
         _require_classes(table, kind)
-    elif len(scores) > 1 and not table.loss.classes:
-        raise ParameterError("kind='calibration' is for models of one output or of classes")
+    elif len(scores) > 1 and not (table.loss.classes and len(table.loss.labels) == 1):
+        raise ParameterError("kind='calibration' is for models of one output, or of one target of classes")
     check_by(table.by, columns if len(scores) == 1 else ("class", *columns), table.dialect)
     return table.query(lambda rows: _OF_SCORES[kind](_scores(table, rows, scores), columns, bins, thresholds))
 
@@ -72,7 +72,7 @@ _OF_TABLES = {
 
 def _require_classes(table: LabelledTable, kind: str) -> None:
     if not table.loss.classes or len(table.loss.labels) > 1:
-        raise ParameterError(f"kind={shown(kind)} is for models of classes, and this one predicts numbers")
+        raise ParameterError(f"kind={shown(kind)} is for models of one target of classes")
 
 
 @dataclass(frozen=True)

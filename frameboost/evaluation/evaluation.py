@@ -165,7 +165,7 @@ class Evaluation:
         rows = rows.sort("label", *(name for name in rows.columns if name.startswith("score")))
         scores = [name for name in rows.columns if name.startswith("score")]
         if len(scores) > 1 and not self._n_classes:
-            raise ParameterError(f"{name} is for models of one output or of classes")
+            raise ParameterError(f"{name} is for models of one output, or of one target of classes")
         if len(scores) == 1:
             return self._of_groups(rows.filter(pl.col("weight") > 0), curve)
         curves = []
@@ -187,7 +187,7 @@ class Evaluation:
 
     def _require_classes(self, name: str) -> None:
         if not self._n_classes:
-            raise ParameterError(f"{name} is for models of classes, and this one predicts numbers")
+            raise ParameterError(f"{name} is for models of one target of classes")
 
 
 def _of_class(curve: Callable[[pl.DataFrame], pl.DataFrame], name: pl.Expr, rows: pl.DataFrame) -> pl.DataFrame:
@@ -210,7 +210,8 @@ def evaluate_model(
     for name, value in table.iter_rows() if eval_metric is not None and not columns else ():
         if not math.isfinite(value):
             warn(f"eval_metric {shown(name)} is {value} on the data{why_not_finite(name)}")
-    scores = "mean" if loss.n_outputs > 1 and not loss.classes else scores_for_ranking(loss, "evaluate")
+    classes = loss.classes if len(loss.labels) == 1 else 0  # of one target, as curves are
+    scores = "mean" if loss.n_outputs > 1 and not classes else scores_for_ranking(loss, "evaluate")
 
     of_target = [f"group_{i}" for i, name in enumerate(columns) if name == target]
 
@@ -219,10 +220,10 @@ def evaluate_model(
 
     intervals = None if ensemble.interval is None else partial(_interval_coverage, predictor, source, roles, columns)
     if isinstance(source, RelationSource) and source.is_copy:  # which is gone when these are read
-        outputs = {scores: counts(scores)} | ({"class": counts("class")} if loss.classes else {})
+        outputs = {scores: counts(scores)} | ({"class": counts("class")} if classes else {})
         intervals = None if intervals is None else partial(pl.DataFrame.clone, intervals())
-        return Evaluation(table, outputs.__getitem__, loss.classes, scores, columns, ensemble.labels, intervals)
-    return Evaluation(table, counts, loss.classes, scores, columns, ensemble.labels, intervals)
+        return Evaluation(table, outputs.__getitem__, classes, scores, columns, ensemble.labels, intervals)
+    return Evaluation(table, counts, classes, scores, columns, ensemble.labels, intervals)
 
 
 def _with_labels(frame: pl.DataFrame, columns: Sequence[str], labels: Labels) -> pl.DataFrame:

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import combinations
 from typing import Any, cast
 
 from frameboost.checks.arguments import flag, is_iterable
@@ -32,6 +33,7 @@ from frameboost.parameters.parameters import Parameters
 
 __all__ = [
     "METRICS",
+    "OTHER_NAMES",
     "RANKING_METRICS",
     "AnyMetric",
     "CurveMetric",
@@ -283,6 +285,7 @@ _OF_ONE_PREDICTION = {
     "rmse": ("(label - prediction) * (label - prediction)", "SQRT({mean})"),
     "rmsle": ("(LN(label + 1) - LN(prediction + 1)) * (LN(label + 1) - LN(prediction + 1))", "SQRT({mean})"),
     "mae": ("ABS(label - prediction)", "{mean}"),
+    "l2": ("(label - prediction) * (label - prediction)", "{mean}"),
     "mape": ("ABS((label - prediction) / label)", "{mean}"),
     "mphe": (
         "{slope} * {slope} * (SQRT(1 + ((label - prediction) / {slope}) * ((label - prediction) / {slope})) - 1)",
@@ -387,6 +390,8 @@ _PRECISION_RECALL = (
 
 
 def _curve(name: str, at: float | None, loss: Loss, parameters: Mapping[str, Any]) -> CurveMetric:
+    if name == "auc_mu":
+        return _of_pairs(loss)
     names = prediction_names(loss.n_outputs)
     # Labels of classes may be shares, as in XGBoost; of other labels the positive ones are one class, as in LightGBM.
     are_shares, several = bool(loss.classes) or loss.name == "reg:logistic", len(loss.labels) > 1
@@ -404,6 +409,21 @@ def _curve(name: str, at: float | None, loss: Loss, parameters: Mapping[str, Any
     area, total = (_ROC, _ROC_TOTAL) if name == "auc" else (_PRECISION_RECALL, _BOTH_SIDES)
     curve, whole = Expression(area, _SIDES), Expression(total, _SIDES)
     return CurveMetric(name, curve, whole, tuple(scores), by_share=name == "auc" and not several)
+
+
+def _of_pairs(loss: Loss) -> CurveMetric:
+    """Return the mean area under the curve over pairs of classes, each ranked by the difference of its two margins.
+
+    It is AUC μ (Kleiman & Page 2019, "AUCμ: a performance metric for multi-class machine learning models"), as in
+    LightGBM.
+    """
+    pairs = combinations(enumerate(loss.margins), 2)
+    scores = tuple((Expression(f"{a} - {b}", (a, b)), _weight_of(k), _weight_of(j)) for (k, a), (j, b) in pairs)
+    return CurveMetric("auc_mu", Expression(_ROC, _SIDES), Expression(_ROC_TOTAL, _SIDES), scores, by_share=False)
+
+
+def _weight_of(k: int) -> Expression:
+    return Expression(f"CASE WHEN label = {k} THEN weight ELSE 0 END", ("label", "weight"))
 
 
 def _cox(name: str, at: float | None, loss: Loss, parameters: Mapping[str, Any]) -> Metric:
@@ -427,6 +447,19 @@ def _distribution(name: str, at: float | None, loss: Loss, parameters: Mapping[s
     return Metric(name, _mean(_NEGATIVE_LOG_LIKELIHOODS[name]), terms=dict(loss.terms))
 
 
+OTHER_NAMES: Mapping[str, str] = {
+    **dict.fromkeys(("mse", "mean_squared_error"), "l2"),
+    **dict.fromkeys(("l1", "mean_absolute_error"), "mae"),
+    **dict.fromkeys(("l2_root", "root_mean_squared_error"), "rmse"),
+    "gamma": "gamma-nloglik",
+    "binary_logloss": "logloss",
+    "multi_logloss": "mlogloss",
+    "binary_error": "error",
+    "multi_error": "merror",
+    "mean_average_precision": "map",
+}
+"""The metric here of each of LightGBM's."""
+
 _ONE_PREDICTION = ("rmse", "mae")
 METRICS: dict[str, Callable[[str, float | None, Loss, Mapping[str, Any]], Metric | CurveMetric]] = {
     **dict.fromkeys(_OF_ONE_PREDICTION, _elementwise),
@@ -435,14 +468,15 @@ METRICS: dict[str, Callable[[str, float | None, Loss, Mapping[str, Any]], Metric
     "merror": _merror,
     "auc": _curve,
     "aucpr": _curve,
+    "auc_mu": _curve,
     "cox-nloglik": _cox,
     "aft-nloglik": _aft,
     "interval-regression-accuracy": _aft,
     **dict.fromkeys(_NEGATIVE_LOG_LIKELIHOODS, _distribution),
 }
-_MAXIMISED = ("auc", "aucpr", "map", "ndcg", "pre")
+_MAXIMISED = ("auc", "aucpr", "auc_mu", "map", "ndcg", "pre")
 _TAKES_AT = ("error", "tweedie-nloglik")
-_MULTICLASS = ("mlogloss", "merror")
+_MULTICLASS = ("mlogloss", "merror", "auc_mu")
 # name -> the only objective that it is for.
 _OF_OBJECTIVE = {
     "cox-nloglik": "survival:cox",
@@ -460,6 +494,7 @@ _WHY_NOT_FINITE = {
     "tweedie-nloglik": "a prediction there is 0 or less",
     "auc": "it needs rows of each class",
     "aucpr": "it needs rows of each class",
+    "auc_mu": "it needs rows of each class",
     "cox-nloglik": "no row there has an event, which is a positive label",
 }
 
@@ -545,7 +580,7 @@ def r_squared() -> Metric:
 
 
 def metrics_of(eval_metric: Any) -> list[Any]:
-    """Return the user's ``eval_metric``, one or several, as a list.
+    """Return the user's ``eval_metric``, one or several, as a list, by the names here.
 
     Raises
     ------
@@ -559,7 +594,7 @@ def metrics_of(eval_metric: Any) -> list[Any]:
     )
     if not items:
         raise ParameterError("eval_metric is an empty list; name at least one metric")
-    return items
+    return [OTHER_NAMES.get(item, item) if isinstance(item, str) else item for item in items]
 
 
 def _metric(item: Any, loss: Loss, parameters: Mapping[str, Any]) -> AnyMetric:

@@ -17,7 +17,7 @@ from frameboost.checks.arguments import is_among
 from frameboost.checks.messages import did_you_mean, listed, shown
 from frameboost.errors import ParameterError
 from frameboost.losses.built_in import ALPHAS, OTHER_NAMES
-from frameboost.metrics.metric import Metric
+from frameboost.metrics.metric import OTHER_NAMES as METRIC_NAMES
 from frameboost.parameters.parameters import ALIASES, FIT_ALIASES, under_our_names
 
 __all__ = [
@@ -49,18 +49,6 @@ _ELSEWHERE = {
 }
 """Where to find what estimators of other libraries take in their constructors."""
 
-_L2 = Metric("l2", "SUM(weight * (label - prediction) * (label - prediction)) / SUM(weight)")
-_METRICS: Mapping[str, str | Metric] = {
-    **dict.fromkeys(("l2", "mse", "mean_squared_error"), _L2),
-    **dict.fromkeys(("l1", "mean_absolute_error"), "mae"),
-    **dict.fromkeys(("l2_root", "root_mean_squared_error"), "rmse"),
-    "gamma": "gamma-nloglik",
-    "binary_logloss": "logloss",
-    "multi_logloss": "mlogloss",
-    "binary_error": "error",
-    "multi_error": "merror",
-    "mean_average_precision": "map",
-}
 _OTHER_NAMES = {
     **dict.fromkeys(("loss", "application", "app", "objective_type"), "objective"),
     "scoring": "eval_metric",
@@ -165,7 +153,7 @@ def has_no_metric(metric: Any) -> bool:
 def _metrics(metric: Any) -> Any:
     """Return metrics under frameboost's names, without LightGBM's name for none."""
     if isinstance(metric, str):
-        return _METRICS.get(metric, metric)
+        return METRIC_NAMES.get(metric, metric)
     if isinstance(metric, list | tuple):
         renamed = [_metrics(each) for each in metric if not has_no_metric(each)]
         if metric and not renamed:
@@ -477,7 +465,7 @@ def measured(metrics: Mapping[str, Mapping[str, list[float]]], others: Mapping[s
     """
     sets = {}
     for name, values in metrics.items():
-        also = {other: values[ours] for other, ours in _METRICS.items() if isinstance(ours, str) and ours in values}
+        also = {other: values[ours] for other, ours in METRIC_NAMES.items() if ours in values}
         if "rmse" in values:
             also["l2"] = also["mse"] = [value * value for value in values["rmse"]]
         sets[name] = ByAnyName(values, also)

@@ -181,8 +181,28 @@ def test_what_cannot_be_evaluated_is_refused(name):
 
 
 def test_models_of_numbers_have_no_confusion():
-    with pytest.raises(fb.ParameterError, match=r"^confusion is for models of classes, and this one predicts numbers$"):
+    with pytest.raises(fb.ParameterError, match=r"^confusion is for models of one target of classes$"):
         fb.fit(FRAME, "y", **SHAPE).evaluate(FRAME, "y").confusion  # noqa: B018
+
+
+def test_several_binary_targets_have_the_mean_of_their_metrics():
+    frame = FRAME.with_columns(large=pl.col("y") > pl.col("y").median())
+    targets = ["late", "large"]
+    model = fb.fit(frame, targets, objective="binary:logistic", **SHAPE)
+    evaluation = model.evaluate(frame, targets)
+    scores = np.array(model.predict(frame).to_list())
+    expected = {
+        name: np.mean([score(frame[target], scores[:, k]) for k, target in enumerate(targets)])
+        for name, score in (("auc", theirs.roc_auc_score), ("logloss", theirs.log_loss))
+    }
+    found = values(evaluation)
+    assert found["auc"] == pytest.approx(expected["auc"], rel=1e-9)
+    assert found["logloss"] == pytest.approx(expected["logloss"], rel=1e-9)
+    for name in ("roc", "precision_recall", "confusion"):
+        with pytest.raises(fb.ParameterError, match=rf"^{name} is for models of one target of classes$"):
+            getattr(evaluation, name)
+    with pytest.raises(fb.ParameterError, match=r"^calibration is for models of one output, or of one target"):
+        evaluation.calibration  # noqa: B018
 
 
 @cases("target", ["size", "late"])
