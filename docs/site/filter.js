@@ -2,7 +2,7 @@
 // A field that hides the parameters of the page that do not have the words typed into it.
 (function () {
   const field = document.createElement("input");
-  Object.assign(field, { type: "search", placeholder: "Filter: a name, another library's name, a word" });
+  Object.assign(field, { type: "search", placeholder: "Filter by name, alias or word" });
   field.setAttribute("aria-label", "filter the parameters");
   document.querySelector("div.filter").append(field);
   const parts = []; // of each section its elements and text; a heading of a group has the parts below it

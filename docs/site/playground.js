@@ -186,7 +186,7 @@ const playground = (function () {
     });
     const trees = element("input", { type: "range", min: 0, max: model.trees.length - 1, step: 1, "aria-label": "tree" });
     trees.addEventListener("input", () => { chosen = Number(trees.value); follows = false; draw(); });
-    const decisive = element("button", { type: "button", class: "md-button" }, "the one that decides");
+    const decisive = element("button", { type: "button", class: "md-button" }, "decisive tree");
     decisive.addEventListener("click", () => { follows = true; draw(); });
 
     const lines = rows.map((each, k) => {
@@ -220,7 +220,7 @@ const playground = (function () {
         element("thead", {}, element("tr", {}, ...heads.map((name) => element("th", { scope: "col" }, name)))),
         element("tbody", {}, ...lines)))),
       element("div", { class: "columns" },
-        section("A row of your own", ...controls, element("p", {}, "prediction ", outputs.score)),
+        section("Your row", ...controls, element("p", {}, "prediction ", outputs.score)),
         section("Why", outputs.contributions)),
       section("The tree", element("p", {}, outputs.which, trees, " ", decisive), outputs.tree),
       section("The model", element("pre", {}, element("code", {}, sql))));

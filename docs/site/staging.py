@@ -199,7 +199,7 @@ def _by_purpose(kind: type) -> str:
             members = by_purpose.setdefault(purpose, {})
         else:
             members[name] = (inspect.getdoc(getattr(kind, name)) or "").partition("\n\n")[0].replace("\n", " ")
-    lines = ["| member | what it is or does |", "|---|---|"]
+    lines = ["| member | description |", "|---|---|"]
     for purpose, sentences in by_purpose.items():
         lines += [f"| **{purpose}** | |"] if sentences else []
         for name, sentence in sentences.items():
