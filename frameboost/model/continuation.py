@@ -21,6 +21,7 @@ from frameboost.ensemble.averaging import over_the_same_categories
 from frameboost.ensemble.ensemble import Ensemble
 from frameboost.errors import DataError, ParameterError
 from frameboost.expressions.duckdb_sql import quote_identifier
+from frameboost.losses.classes import with_threshold
 from frameboost.losses.loss import Loss
 from frameboost.losses.transforms import with_smearing
 from frameboost.parameters.parameters import Parameters, rate_of
@@ -28,6 +29,11 @@ from frameboost.schema.types import Feature, free_name
 
 # What the values of leaves were computed with.
 _OF_LEAVES = ("reg_lambda", "reg_alpha", "max_delta_step", "min_child_weight", "min_child_samples")
+# What predictions are of; trees for another one can't be added.
+_OF_PREDICTIONS = (
+    "target_transform", "quantile_alpha", "expectile_alpha", "huber_slope", "fair_c", "tweedie_variance_power",
+    "aft_loss_distribution", "aft_loss_distribution_scale",
+)  # fmt: skip
 _RATES = ("learning_rate", "max_learning_rate", "learning_rates")
 
 __all__ = ["check_continues", "join_ensembles", "with_margins"]
@@ -49,12 +55,11 @@ def with_margins(source: Source, initial: Ensemble) -> tuple[Source, list[str]]:
             "init_model comes from another library, and treats missing values or codes as fit does not"
         )
     types = find_features(source, initial.features)
-    categorical = {feature.name for feature in initial.features if feature.type != feature.type.values}
     if isinstance(source, FrameSource):  # numbers of another container are the categories that they were
+        categorical = {feature.name for feature in initial.features if feature.type != feature.type.values}
         source = replace(source, categorical=source.categorical | categorical)
-        categorical = set()
     for feature in initial.features:
-        if types[feature.name] != feature.type.values or feature.name in categorical:
+        if types[feature.name] != feature.type.values:
             raise DataError(
                 f"feature {shown(feature.name)} has type {source.type_names()[feature.name]}, but {feature.type} in "
                 "the model to train on from; give it the same type"
@@ -77,6 +82,13 @@ def with_margins(source: Source, initial: Ensemble) -> tuple[Source, list[str]]:
 def check_continues(initial: Ensemble, loss: Loss, parameters: Parameters, features: Sequence[Feature]) -> None:
     """Raise `ParameterError` if what is about to be trained can't be joined to the initial."""
     before = initial.loss if initial.loss.smearing is None else with_smearing(initial.loss, loss.smearing)
+    known = parameters.shaping()
+    for name in _OF_PREDICTIONS:
+        was = initial.parameters.get(name, known[name])
+        if before.name == loss.name and was != known[name]:
+            raise ParameterError(
+                f"init_model was trained with {name}={shown(was)}, not {shown(known[name])}; give the same"
+            )
     if (before.name, before.links, before.definition) != (loss.name, loss.links, loss.definition):
         raise ParameterError(
             f"init_model was trained with objective {shown(initial.loss.name)} and its parameters, not with "
@@ -95,11 +107,17 @@ def check_continues(initial: Ensemble, loss: Loss, parameters: Parameters, featu
 
 
 def join_ensembles(initial: Ensemble, added: Ensemble) -> Ensemble:
-    """Return an ensemble of the initial trees and then the added ones, over the categories of both."""
+    """Return an ensemble of the initial trees and then the added ones, over the categories of both.
+
+    The classification threshold is the initial one's unless the added ensemble was given one.
+    """
     first, second = over_the_same_categories([initial, added])
+    if second.parameters.get("threshold") is None and first.loss.threshold != second.loss.threshold:
+        known = {**second.parameters, "threshold": first.loss.threshold}
+        second = replace(second, loss=with_threshold(second.loss, first.loss.threshold), parameters=known)
     return replace(
         second, base_margins=initial.base_margins, trees=(*first.trees, *second.trees),
-        parameters=_of_both(initial.parameters, added.parameters, initial.n_rounds),
+        parameters=_of_both(initial.parameters, second.parameters, initial.n_rounds),
     )  # fmt: skip
 
 

@@ -114,8 +114,8 @@ def _checked(estimator: Any, X: Any, *, reset: bool) -> Any:
         return validate_data(
             estimator, X, reset=reset, accept_sparse="csr", ensure_all_finite=False, ensure_min_samples=smallest
         )
+    source = open_source(X, "X")  # which refuses columns of the same name
     validate_data(estimator, X, skip_check_array=True, reset=reset)
-    source = open_source(X, "X")
     if not isinstance(source, FrameSource):
         raise TypeError("the rows of a DuckDB relation have no order, so y can't tell them; use frameboost.fit")
     if reset:

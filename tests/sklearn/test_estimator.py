@@ -179,6 +179,19 @@ def test_names_must_match_as_scikit_learn_words_it(frame, X):
             assert str(error.value).endswith(message)
 
 
+def test_columns_of_the_same_name_are_refused():
+    numbers = pd.DataFrame({"x": [1.0, 2.0, 3.0], "z": [1.0, 2.0, 3.0]})
+    twice, y = pd.concat([numbers, numbers["x"]], axis=1), [0.0, 1.0, 2.0]
+    regressor = fb.FrameBoostRegressor(n_estimators=1)
+    message = "column 'x' occurs 2 times"
+    for use in (
+        lambda: regressor.fit(twice, y), lambda: regressor.fit(numbers, y).predict(twice),
+        lambda: regressor.fit(numbers, y, eval_set=[(twice, y)]),
+    ):  # fmt: skip
+        with pytest.raises(fb.DataError, match=message):
+            use()
+
+
 def test_a_relation_has_no_order():
     with pytest.raises(TypeError, match="the rows of a DuckDB relation have no order"):
         fb.FrameBoostRegressor().fit(duckdb.sql("SELECT i FROM range(40) AS r(i)"), np.arange(40))

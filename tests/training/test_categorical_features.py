@@ -12,6 +12,7 @@ import xgboost
 
 import frameboost as fb
 from tests.support.cases import cases
+from tests.support.engines import as_relation
 
 EFFECTS = [3, -1, 4, 1, -5, 9, 2, -6, 5, 3, 5, 8]
 FEATURES = ["i", "f", "day", "dec", "ts", "big", "flag", "x"]
@@ -193,6 +194,9 @@ def test_what_is_made_of_a_model_keeps_its_categories(frame, model, tmp_path):
     whole = fb.fit(frame, "y", categorical_features=CATEGORIES, **SHAPE | {"n_estimators": 5})
     splits = ["tree", "node", "feature", "threshold", "categories", "missing"]
     assert longer.ensemble.features == model.ensemble.features
+    for options in ({}, {"categorical_features": CATEGORIES}, {"engine": "duckdb"}):  # the numbers of a relation too
+        on = fb.fit(as_relation(frame), "y", init_model=model, **SHAPE | {"n_estimators": 2} | options)
+        assert on.ensemble.trees == longer.ensemble.trees
     assert longer.trees.select(splits).equals(whole.trees.select(splits))
     refitted = model.refit(frame, "y")
     np.testing.assert_allclose(refitted.predict(frame), model.predict(frame), atol=1e-9)
