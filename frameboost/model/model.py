@@ -456,8 +456,9 @@ class Model:
         data
             For ``permutation`` and ``shap``: rows as for `predict`, for permutations preferably rows that the model was
             not trained on. Rows of a `frameboost.table` stay in the database, except for ranking metrics, Python
-            functions and Shapley values of large models, for which no query exists; all other data is read into memory.
-            Shapley values of large models are slow; a few thousand rows are enough.
+            functions and Shapley values of large models, for which no query exists. Permutations of a DuckDB relation
+            that does not fit into memory are joins in DuckDB. All other data is read into memory. Shapley values of
+            large models are slow; a few thousand rows are enough.
         target, weight, group, label_upper_bound, eval_metric
             For ``permutation``: as for `evaluate`. The default metric is the objective's; of several, the last counts.
         repeats

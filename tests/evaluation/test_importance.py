@@ -161,6 +161,27 @@ def test_a_table_says_what_a_query_cannot(frame):
             model.importance("permutation", table, "y")
 
 
+def mae(label, prediction):
+    return float(np.mean(np.abs(label - prediction)))
+
+
+@pytest.mark.parametrize(("target", "fit", "options"), [
+    *((target, {}, options) for target, options in IN_QUERIES), ("y", {"base_margin": "w"}, {"weight": "w"}),
+    ("y", {}, {"eval_metric": mae}), ("grade", {"objective": "rank:ndcg", "group": "query"},
+                                      {"group": "query", "eval_metric": "ndcg@3"}),
+], ids=str)  # fmt: skip
+def test_a_relation_larger_than_memory_is_permuted_by_queries(frame, target, fit, options, monkeypatch):
+    model = fitted(frame, target, **fit)
+    with duckdb.connect() as con:
+        con.execute("CREATE TABLE t AS FROM frame")
+        expected = model.importance("permutation", frame, target, repeats=2, **options)
+        monkeypatch.setattr("frameboost.evaluation.importance.available_memory", lambda: 0)
+        monkeypatch.setattr("frameboost.data.sources.RelationSource.to_frame", None)
+        found = model.importance("permutation", con.table("t"), target, repeats=2, **options)
+        assert_frame_equal(found, expected, rel_tol=1e-9, abs_tol=1e-12)
+        assert con.execute("SELECT table_name FROM duckdb_tables()").fetchall() == [("t",)]
+
+
 def test_what_is_too_large_for_a_query_is_read(frame, monkeypatch):
     model = fb.fit(frame, "y", features=["x", "kind"], n_estimators=4)
     with duckdb.connect() as con:
