@@ -161,8 +161,8 @@ def fit(
         a string names a column of fold labels; a splitter or positions are as in `cv`. `Model.out_of_fold` returns the
         out-of-fold predictions. `frameboost.auto` tunes parameters as well.
     stratified : bool, default False
-        Whether to stratify ``folds`` by class, for a number of folds. The default is False in XGBoost's ``cv``, too,
-        and True in LightGBM's.
+        Whether to stratify a number of ``folds`` by class. (LightGBM's ``cv`` stratifies by default, XGBoost's does
+        not.)
     time : str, optional
         For ``valid="last 20%"``: the column of dates, times or numbers to order rows by. Rows of the same time stay
         together, and so do groups. The column is a feature, too, unless ``exclude`` names it.

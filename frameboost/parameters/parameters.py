@@ -148,7 +148,7 @@ def _number(value: float) -> str:
 
 
 def values_text(item: Field[Any], hint: Any) -> str:
-    """Return the values that a parameter takes, in words."""
+    """Return the accepted values of a parameter as text."""
     if item.metadata["kind"]:
         return str(item.metadata["kind"])
     options = typing.get_args(hint) or (hint,)
@@ -164,23 +164,23 @@ def values_text(item: Field[Any], hint: Any) -> str:
 
 
 def constraints_by_name(parameters: Mapping[str, Any], names: Sequence[str] | None) -> dict[str, Any]:
-    """Return parameters whose constraints name the columns that they give by position, in an order of columns.
+    """Return parameters with the positions of columns in constraints replaced by names.
 
     ``monotone_constraints`` may be a direction for each column, ``(1, 0, -1)`` or ``"(1,0,-1)"``, or a dict by
-    position; ``interaction_constraints`` sets of positions, ``[[0, 1], [2]]`` or the text of it, or scikit-learn's
-    ``"pairwise"`` and ``"no_interactions"``.
+    position; ``interaction_constraints`` may be sets of positions, ``[[0, 1], [2]]`` or its text, or scikit-learn's
+    ``"pairwise"`` or ``"no_interactions"``.
 
     Parameters
     ----------
     parameters
-        Parameters by their names here.
+        Parameters by frameboost's names.
     names
-        The columns in their order; None if they have none.
+        The columns in order; None if they have no order.
 
     Raises
     ------
     ParameterError
-        If a position is that of no column, there is not a direction for each column, or columns have no order.
+        If a position is out of range, the number of directions differs from that of columns, or columns have no order.
 
     Examples
     --------
@@ -225,7 +225,7 @@ def _sets(value: Any, order: _Order) -> list[Any]:
 
 
 def _from_text(value: Any) -> Any:
-    """Return the list that a text stands for, as XGBoost writes constraints; what is no such text as it is."""
+    """Return the list that a text in XGBoost's notation of constraints stands for; anything else unchanged."""
     if not isinstance(value, str):
         return value
     if value == "no_interactions":
@@ -244,7 +244,7 @@ def _ordered(parameter: str, names: Sequence[str] | None) -> Sequence[str]:
 
 
 def _name_of(parameter: str, key: Any, order: _Order) -> Any:
-    """Return the name of a column that may be given by its position."""
+    """Return the name of a column, which may be referred to by position."""
     if not isinstance(key, int | np.integer) or isinstance(key, bool):
         return key
     columns = order()
@@ -259,7 +259,7 @@ def monotone_directions(value: object) -> dict[str, int] | None:
     Raises
     ------
     ParameterError
-        If ``value`` is no dict of column name to -1, 0 or 1.
+        If ``value`` is not a dict of column name to -1, 0 or 1.
     """
     if value is None:
         return None
@@ -282,12 +282,12 @@ def monotone_directions(value: object) -> dict[str, int] | None:
 
 
 def interaction_sets(value: object) -> list[list[str]] | None:
-    """Return the sets sorted, without duplicates; with an empty list every column is alone on its path.
+    """Return the sets sorted, without duplicates; in an empty list every column interacts with none.
 
     Raises
     ------
     ParameterError
-        If ``value`` is no list of lists of column names.
+        If ``value`` is not a list of lists of column names.
     """
     if value is None:
         return None
@@ -320,7 +320,7 @@ def category_columns(value: object) -> list[str] | list[int] | list[bool] | None
     Raises
     ------
     ParameterError
-        If ``value`` is nothing of these.
+        If ``value`` is none of these.
     """
     if value is None or (isinstance(value, str) and value in _BY_TYPE):
         return None
@@ -384,7 +384,7 @@ def weights_of_features(value: object) -> dict[str, float] | list[float] | None:
     Raises
     ------
     ParameterError
-        If ``value`` is no such dict or list of numbers of at least 0, or none of them is positive.
+        If ``value`` is not a dict or list of numbers of at least 0, or no number is positive.
     """
     if value is None:
         return None
@@ -406,7 +406,7 @@ def weights_of_features(value: object) -> dict[str, float] | list[float] | None:
 
 
 def with_rates(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """Return parameters with the learning rates that a function or a list gives, as numbers.
+    """Return parameters with learning rates from a function or a list as numbers.
 
     >>> with_rates({"learning_rate": lambda round_: 0.5 ** (round_ + 1), "n_estimators": 3})
     {'n_estimators': 3, 'learning_rates': [0.5, 0.25, 0.125]}
@@ -425,7 +425,7 @@ def with_rates(parameters: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def start_scores(value: object) -> float | tuple[float, ...] | Literal["zero"] | None:
-    """Return the number of ``base_score``, or the numbers of several outputs.
+    """Return the number of ``base_score``, or the numbers for several outputs.
 
     >>> start_scores([0.5]), start_scores((1, 2)), start_scores("zero")
     (0.5, (1.0, 2.0), 'zero')
@@ -455,7 +455,7 @@ def levels(name: str, value: object) -> tuple[float, ...]:
 
 
 def class_weights(value: object) -> dict[Any, float] | tuple[float, ...] | str | None:
-    """Return the factors of classes by label or by number, or how to choose them."""
+    """Return class weights by label or by index, or the rule for them."""
     if value is None or (isinstance(value, str) and value == "balanced"):
         return value
     is_list = is_iterable(value) and not isinstance(value, str | bytes | Mapping)
@@ -477,7 +477,7 @@ _COSTS = ("false_positive", "false_negative")
 
 
 def threshold_or_rule(value: object) -> float | dict[str, float] | str | None:
-    """Return a threshold, or how to choose it."""
+    """Return a threshold, or the rule to choose it."""
     if value is None or (isinstance(value, str) and value == "f1"):
         return value
     if isinstance(value, Mapping):
@@ -544,42 +544,41 @@ class Parameters:
     learning_rate: float = declared(0.3, "Shrinkage: factor of every leaf value.", above=0, high=1, symbol="η")
     max_learning_rate: float | None = declared(
         None,
-        "With it the learning rate grows from round to round, by 1 % of `learning_rate`, up to this: models that need "
-        "few rounds get small steps, and those that need many are done sooner. XGBoost has none (not for dart).",
+        "Let the learning rate grow by 1 % of `learning_rate` a round, up to this value: small steps for models of "
+        "few rounds, fewer rounds for the others. Not in XGBoost; not for dart.",
         above=0,
         high=1,
     )
     learning_rates: tuple[float, ...] | None = declared(
         None,
-        "The learning rate of each round, in place of `learning_rate`: a list, or a function of the round, from 0 on, "
-        "as in LightGBM; XGBoost's scheduler begins with the second round. The model has the numbers (not for dart).",
+        "Learning rates by round, instead of `learning_rate`: a list, or a function of the round, from 0 on, as in "
+        "LightGBM (XGBoost's scheduler begins with the second round). The model stores the numbers. Not for dart.",
         kind="list of a float greater than 0 and at most 1 for each round, a function of the round, or None",
         read=rates_of_rounds,
     )
     max_depth: int = declared(
-        6, "Largest depth of a leaf; the root has depth 0. 0 means no limit (not for exact).", low=0, high=64
+        6, "Maximum depth of a tree; the root has depth 0. 0 means no limit (not for exact).", low=0, high=64
     )
     max_leaves: int = declared(
-        0, "Largest number of leaves of a tree. 0 means no limit (not for exact).", low=0, high=_MAX_INTEGER, symbol="T"
+        0, "Maximum number of leaves of a tree. 0 means no limit (not for exact).", low=0, high=_MAX_INTEGER, symbol="T"
     )
     grow_policy: Literal["depthwise", "lossguide", "symmetric"] = declared(
         "depthwise",
-        "Order of the splits: `depthwise` splits level by level, `lossguide` always the node with the largest gain, "
-        "`symmetric` all nodes of a level by one split, which scores fastest in SQL (the latter two not for exact).",
+        "Order of growth: `depthwise` splits level by level, `lossguide` splits the node with the largest gain, "
+        "`symmetric` splits all nodes of a level alike, which scores fastest in SQL (the last two not for exact).",
     )
-    min_child_weight: float = declared(1.0, "Least sum of hessians H in a child of a split.", low=0)
+    min_child_weight: float = declared(1.0, "Minimum sum of hessians H in each child of a split.", low=0)
     min_child_samples: int = declared(
         0,
-        "Least number of rows in a child of a split, whatever their weights (LightGBM's, whose default is 20; "
-        "scikit-learn's min_samples_leaf). Rows that the sample of a tree leaves out do not count, nor do those of "
-        "weight 0. 0 means no limit.",
+        "Minimum number of rows in each child of a split, unweighted (as in LightGBM, with default 20; scikit-learn's "
+        "min_samples_leaf). Rows outside of the tree's sample and rows of weight 0 do not count. 0 means no limit.",
         low=0,
         high=_MAX_INTEGER,
     )
     gamma: float = declared(
         0.0,
-        "Least gain of a split. The gain is XGBoost's, without the ½ of the paper (so this is twice the paper's γ). "
-        "`hist` and `approx` don't make a weaker split, `exact` makes it and prunes the grown tree from the bottom up.",
+        "Minimum gain of a split. The gain is XGBoost's, without the ½ of the paper (so this is twice the paper's γ). "
+        "`hist` and `approx` do not make weaker splits; `exact` grows the tree and then prunes it bottom-up.",
         low=0,
         symbol="2γ",
     )
@@ -587,165 +586,170 @@ class Parameters:
     reg_alpha: float = declared(0.0, "L1 penalty on leaf values.", low=0, symbol="α")
     max_delta_step: float | None = declared(
         None,
-        "Largest magnitude of a leaf value before shrinkage; 0 means no limit. By default 0, for count:poisson 0.7.",
+        "Maximum absolute leaf value before shrinkage; 0 means no limit. By default 0, for count:poisson 0.7.",
         low=0,
     )
     max_bin: int = declared(
         256,
-        "Largest number of bins of a numeric feature, with the bin of missing values (hist and approx).",
+        "Maximum number of bins of a numeric feature, including the bin of missing values (hist and approx).",
         low=2,
         high=65_535,
     )
     tree_method: Literal["auto", "hist", "approx", "exact"] = declared(
         "auto",
-        "The candidate splits: `hist` has quantiles, computed once a fit (`auto` is `hist`), `approx` quantiles "
-        "weighted by the hessians, computed again as `proposal` says, `exact` every value.",
+        "Candidate splits: `hist` uses quantiles, computed once per fit (`auto` is `hist`), `approx` quantiles "
+        "weighted by the hessians, recomputed according to `proposal`, `exact` all values.",
         engines="all; `exact`: numba",
     )
     proposal: Literal["global", "local"] = declared(
         "global",
-        "When `approx` computes its quantiles: `global` before each tree, `local` in each node from its rows, which "
-        "needs fewer bins and takes longer (approx only).",
+        "When `approx` computes quantiles: `global` once per tree, `local` in each node from its rows, which needs "
+        "fewer bins but takes longer.",
     )
     base_score: float | tuple[float, ...] | Literal["zero"] | None = declared(
         None,
         "The prediction before the first tree, on the scale of the target, one for all outputs or one for each. By "
-        "default it is estimated, for most objectives as the weighted mean of the target. `'zero'` is that of a margin "
-        "of 0 (LightGBM's `boost_from_average=False`).",
+        "default it is estimated, for most objectives as the weighted mean of the target. `'zero'` starts from a "
+        "margin of 0 (LightGBM's `boost_from_average=False`).",
         kind="float, a list with one for each output, 'zero' or None",
         read=start_scores,
     )
     monotone_constraints: Mapping[str, int] | None = declared(
         None,
-        "Columns with which the prediction never decreases (1) or never increases (-1), all else being equal: "
-        "`{'distance': 1}`. Where columns have an order, as in `features=[...]`, also by position: `(1, 0, -1)`.",
+        "Directions by column: predictions never decrease (1) or never increase (-1) in it, all else being equal: "
+        "`{'distance': 1}`. With ordered columns, as in `features=[...]`, also by position: `(1, 0, -1)`.",
         kind="dict of column name or position to -1, 0 or 1, a list of these for all columns, or None",
         read=monotone_directions,
     )
     interaction_constraints: Sequence[Sequence[str]] | None = declared(
         None,
-        "Sets of columns that may interact: the columns on a path from the root are all in one set. With "
-        "`[['a', 'b'], ['c']]` trees split on a and b, or on c; a column in no set is alone on its path. Where columns "
-        "have an order, also by position: `[[0, 1], [2]]`.",
+        "Sets of columns that may interact: all columns on a path from the root belong to one set. With `[['a', 'b'], "
+        "['c']]` a path splits on a and b, or on c; a column in no set interacts with none. With ordered columns also "
+        "by position: `[[0, 1], [2]]`.",
         kind="list of lists of column names or positions, or None",
         read=interaction_sets,
     )
     categorical_features: Sequence[str | int | bool] | None = declared(
         None,
-        "Columns of numbers or times whose values are categories, by name, by position among the features, or as a "
-        "Boolean for each; strings, Enums and Categoricals always are. 3 and 3.0 are one category, NULL and NaN are "
-        "missing. None is scikit-learn's `'from_dtype'`.",
+        "Numeric or time columns to treat as categories, by name, by position among the features, or as a Boolean for "
+        "each; strings, Enums and Categoricals are always categories. 3 and 3.0 are the same category; NULL and NaN "
+        "are missing. None is scikit-learn's `'from_dtype'`.",
         kind="list of column names, positions or Booleans, or None",
         read=category_columns,
     )
     max_cat_to_onehot: int = declared(
         4,
-        "A column of categories with fewer categories than this is split into one category and the rest.",
+        "Categorical features with fewer categories than this are split one category against the rest.",
         low=1,
         high=2**31 - 1,  # which XGBoost's users write for every column
     )
     max_cat_threshold: int = declared(
         64,
-        "With more categories, those of a node are sorted by weight −G/(H+λ), and the split is between the lowest or "
-        "the highest, fewer than this, and the rest.",
+        "With more categories, those of a node are sorted by −G/(H+λ), and a split takes the lowest or the highest "
+        "ones, fewer than this, against the rest.",
         low=1,
         high=_MAX_INTEGER,
     )
     cat_smooth: float = declared(
         3.0,
-        "Smoothing of that sort: added to each category's H. A category with an H below it is not sorted, but goes "
-        "with missing. XGBoost has none: 0 is as it does.",
+        "Smoothing of that order, added to the H of each category. Categories with a smaller H are not sorted, but go "
+        "with missing. 0 is XGBoost's behaviour.",
         low=0,
     )
     linear_tree: bool = declared(
         False,
-        "Whether leaves have slopes: a constant plus slopes times up to five numbers that the path to the leaf asks "
-        "about (hist only).",
+        "Whether to fit linear leaves: a constant plus slopes for up to five numeric features on the path to the leaf "
+        "(hist only).",
         engines="numba, polars, duckdb",
     )
     linear_lambda: float = declared(
         10.0,
-        "L2 penalty on the slopes of linear leaves, each times its feature's standard deviation in the leaf.",
+        "L2 penalty on the slopes of linear leaves, each scaled by its feature's standard deviation in the leaf.",
         low=0,
     )
     multi_strategy: Literal["one_output_per_tree", "multi_output_tree"] = declared(
         "one_output_per_tree",
-        "Trees of classes, targets or quantiles: `one_output_per_tree` grows a tree for each in a round, "
-        "`multi_output_tree` one for all, whose leaves have a value of each, and whose SQL is as much shorter (hist).",
+        "Trees for several classes, targets or quantiles: `one_output_per_tree` grows one tree per output and round, "
+        "`multi_output_tree` one tree with vector leaves, and with SQL shorter by that factor (hist).",
         engines="numba, polars, duckdb, sql",
     )
-    subsample: float = declared(1.0, "Share of the rows that each tree is grown on.", above=0, high=1)
+    subsample: float = declared(1.0, "Share of the rows to grow each tree on.", above=0, high=1)
     feature_weights: Mapping[str, float] | Sequence[float] | None = declared(
         None,
-        "Weights by which `colsample_bytree`, `colsample_bylevel` and `colsample_bynode` draw columns, as "
-        "`{'distance': 5}`, of the others 1, or a list with one for each feature; those of weight 0 are never drawn.",
+        "Weights of columns in the draws of `colsample_bytree`, `colsample_bylevel` and `colsample_bynode`: "
+        "`{'distance': 5}`, 1 for other columns, or a list with one for each feature; weight 0 excludes a column.",
         kind="dict of column name to a float of at least 0, a list of these, or None",
         read=weights_of_features,
     )
     sampling_method: Literal["uniform", "gradient_based"] = declared(
         "uniform",
-        "Probabilities of `subsample`: the same for all rows, or in proportion to √(g² + λh²), with the gradients of a "
-        "drawn row divided by its probability.",
+        "Probabilities of `subsample`: uniform, or proportional to √(g² + λh²), with the gradients of a drawn row "
+        "divided by its probability.",
     )
     subsample_freq: int = declared(
         1,
-        "How many rounds are grown on one sample of the rows (LightGBM's `bagging_freq`); by default each has another.",
+        "Number of rounds that share one sample of the rows (LightGBM's `bagging_freq`); by default every round draws "
+        "anew.",
         low=1,
         high=_MAX_INTEGER,
     )
     colsample_bytree: float = declared(1.0, "Share of the features that each tree may split on.", above=0, high=1)
-    colsample_bylevel: float = declared(1.0, "Share of its features that each level may split on.", above=0, high=1)
-    colsample_bynode: float = declared(1.0, "Share of those that each node may split on.", above=0, high=1)
+    colsample_bylevel: float = declared(
+        1.0, "Share of the tree's features that each level may split on.", above=0, high=1
+    )
+    colsample_bynode: float = declared(
+        1.0, "Share of the level's features that each node may split on.", above=0, high=1
+    )
     booster: Literal["gbtree", "dart"] = declared(
         "gbtree",
-        "`gbtree` is plain boosting; `dart` drops some of the earlier trees in each round, against over-specialisation "
-        "of the later ones (Rashmi & Gilad-Bachrach 2015).",
+        "`gbtree` is plain boosting; `dart` drops some of the earlier trees in each round, against "
+        "over-specialisation (Rashmi & Gilad-Bachrach 2015).",
     )
     rate_drop: float = declared(0.0, "Probability that dart drops an earlier tree in a round.", low=0, high=1)
     one_drop: bool = declared(False, "Whether dart drops at least one tree in each round.")
     skip_drop: float = declared(0.0, "Probability that dart drops nothing in a round.", low=0, high=1)
     sample_type: Literal["uniform", "weighted"] = declared(
-        "uniform", "Probabilities of dart: the same for all trees, or in proportion to their weights."
+        "uniform", "Probabilities of dropout in dart: uniform, or proportional to the weights of the trees."
     )
     normalize_type: Literal["tree", "forest", "dart"] = declared(
         "tree",
-        "Weight of a new tree of dart: that of each dropped tree, or of all dropped trees together. `dart` is `tree` "
-        "without the learning rate in the weights, as in the paper and in LightGBM.",
+        "Weight of a new tree in dart: that of each dropped tree (`tree`), or of all dropped trees together "
+        "(`forest`). `dart` is `tree` without the learning rate in the weights, as in the paper and in LightGBM.",
     )
     num_parallel_tree: int = declared(
         1,
-        "Number of trees in a round, whose mean is added: with one round, a random forest.",
+        "Number of trees to average in a round; with a single round, a random forest.",
         low=1,
         high=1_000_000,
     )
-    seed: int = declared(0, "Seed of all random draws; every engine draws the same from it.", low=0, high=2**63 - 1)
+    seed: int = declared(0, "Seed of all sampling; every engine draws the same.", low=0, high=2**63 - 1)
     scale_pos_weight: float = declared(
         1.0, "Factor of the weights of rows with label 1 (objectives with two classes).", above=0
     )
     num_class: int | None = declared(
         None,
         "Number of classes of the multi:* objectives, labelled from 0. By default the largest label plus 1, or the "
-        "number of labels that are strings.",
+        "number of distinct strings.",
         low=1,
         high=10_000,
     )
     quantile_alpha: tuple[float, ...] = declared(
         (0.5,),
-        "The quantiles that reg:quantileerror predicts; each has its own trees.",
+        "The quantiles to predict with reg:quantileerror; each has separate trees.",
         kind="float between 0 and 1, or a list of them",
         read=partial(levels, "quantile_alpha"),
     )
     expectile_alpha: tuple[float, ...] = declared(
         (0.5,),
-        "The α of reg:expectileerror: the weight of a label above the prediction; one below weighs 1 − α. Each of "
-        "several has its own trees.",
+        "α of reg:expectileerror: labels above the prediction have weight α, labels below 1 − α. Each of several has "
+        "separate trees.",
         kind="float between 0 and 1, or a list of them",
         read=partial(levels, "expectile_alpha"),
     )
     huber_slope: float = declared(
         1.0,
-        "δ of reg:pseudohubererror and reg:huber: the loss is quadratic below it and linear above, of the former well "
-        "below and well above.",
+        "δ of reg:pseudohubererror and reg:huber: the loss is quadratic below δ and linear above, in the former with "
+        "a smooth transition.",
         above=0,
     )
     fair_c: float = declared(1.0, "c of reg:fair: the loss is quadratic well below it and linear well above.", above=0)
@@ -757,61 +761,62 @@ class Parameters:
     )
     aft_loss_distribution_scale: float = declared(1.0, "σ of survival:aft.", above=0)
     lambdarank_pair_method: Literal["topk"] = declared(
-        "topk", "Pairs of rows of a query for rank:*: each of its first rows by score with every row behind it."
+        "topk", "Pairs of rows of a query for rank:*: each of its top rows by score with every row ranked below it."
     )
     lambdarank_num_pair_per_sample: int | None = declared(
-        None, "Number of first rows of a query in pairs; by default 32.", low=1, high=_MAX_INTEGER
+        None, "Number of top rows of a query in pairs; by default 32.", low=1, high=_MAX_INTEGER
     )
     lambdarank_normalization: bool = declared(
-        True, "Whether the gradients of a query are scaled by log2(1 + s) / s, s being the sum over its pairs."
+        True, "Whether to scale the gradients of a query by log2(1 + s) / s, with s their sum over its pairs."
     )
     lambdarank_score_normalization: bool = declared(
-        True, "Whether the weight of a pair is divided by the difference of its scores."
+        True, "Whether to divide the weight of a pair by the difference of its scores."
     )
     ndcg_exp_gain: bool = declared(
         True, "Whether the gain of relevance r in NDCG is 2^r - 1, or r itself (rank:ndcg, the metric ndcg)."
     )
     class_weight: Mapping[str, float] | Sequence[float] | str | None = declared(
         None,
-        "Factors of the weights of rows, by label (1 for others): `{'late': 5}`, or `'balanced'`, by which all classes "
-        "weigh the same. Metrics do not count by them. The model has the factors by the number of the class.",
+        "Weights of the classes by label (1 for others): `{'late': 5}`, or `'balanced'` for equal total weights. They "
+        "multiply row weights in training, not in metrics. The model stores them by class index.",
         kind="dict of label to float, 'balanced', list of float or None",
         read=class_weights,
     )
     threshold: float | Mapping[str, float] | str | None = declared(
         None,
-        "The probability above which a row is of the second of two classes, 0.5 by default; or how to choose it on the "
-        "rows to validate on, else those to train on: `'f1'` has the best F1, `{'false_positive': 1, "
-        "'false_negative': 5}` the least cost, `{'share': 0.1}` that share of rows. The model has the number.",
+        "The probability above which the second of two classes is predicted, 0.5 by default; or how to choose it on "
+        "the held-out rows, or else the training rows: `'f1'` maximises F1, `{'false_positive': 1, 'false_negative': "
+        "5}` minimises the cost, `{'share': 0.1}` predicts the class for that share of rows. The model stores the "
+        "number.",
         kind="float between 0 and 1, 'f1', dict of costs or of a share, or None",
         read=threshold_or_rule,
     )
     target_transform: Literal["log", "log1p", "sqrt", "asinh"] | None = declared(
         None,
-        "Function of the target that is fitted, for objectives that predict the margin: `log1p` for amounts from 0, "
-        "`asinh` for amounts of both signs. Predictions, metrics, intervals and SQL are of the target itself.",
+        "Function of the target to train on, for objectives that predict the margin: `log1p` for amounts from 0, "
+        "`asinh` for amounts of both signs. Predictions, metrics, intervals and SQL are on the scale of the target.",
         kind="{'log', 'log1p', 'sqrt', 'asinh'} or None",
         read=target_transform,
     )
     smearing: Sequence[float] | bool | None = declared(
         None,
-        "Whether predictions of a transformed target are means (Duan 1983), as the inverse of a mean of logarithms is "
-        "not: by default with reg:squarederror. False is the inverse alone, about the median. The model has the "
-        "numbers that were estimated.",
+        "Whether predictions of a transformed target are smeared to be means (Duan 1983), by default with "
+        "reg:squarederror. False returns the plain inverse of the transform, close to the median. The model stores "
+        "the estimated numbers.",
         kind="bool, list of float or None",
         read=smearing_numbers,
     )
     early_stopping_rounds: int | None = declared(
         None,
-        "Stop after this many rounds without a better value of the last metric on the last validation set, and keep "
-        "the trees up to the best round.",
+        "Stop when the last metric on the last held-out set has not improved for this many rounds, and keep the trees "
+        "up to the best round.",
         low=1,
         high=_MAX_INTEGER,
         shapes_model=False,
     )
     min_delta: float = declared(
         0.0,
-        "How much better than the best value so far a value must be for early stopping; less counts as no better.",
+        "Minimum improvement of the metric that counts for early stopping.",
         low=0,
         shapes_model=False,
     )
@@ -843,7 +848,7 @@ class Parameters:
 
     @classmethod
     def from_keywords(cls, keywords: dict[str, Any]) -> Parameters:
-        """Return the parameters of these keywords, or raise `ParameterError` that suggests the nearest name."""
+        """Return the parameters of these keywords, or raise `ParameterError` with the nearest name."""
         known = {item.name for item in fields(cls)}
         for name in keywords:
             if name not in known:
@@ -855,7 +860,7 @@ class Parameters:
         return {item.name: getattr(self, item.name) for item in fields(self)}
 
     def shaping(self) -> dict[str, Any]:
-        """Return the parameters that the model depends on, which the number of threads is not one of."""
+        """Return the parameters that the model depends on; not the number of threads, for example."""
         values = self.as_dict()
         shaping = {item.name: values[item.name] for item in fields(self) if item.metadata["shapes_model"]}
         return {name: list(value) if isinstance(value, tuple) else value for name, value in shaping.items()}
@@ -939,7 +944,7 @@ _REFUSED_TOGETHER: tuple[tuple[Callable[[Parameters], bool], str], ...] = (
 
 @cache
 def _hints() -> dict[str, Any]:
-    """Return the parameters' types by name: evaluated once, as every fit reads them."""
+    """Return the parameters' types by name; cached, as every fit reads them."""
     return typing.get_type_hints(Parameters)
 
 
