@@ -401,12 +401,12 @@ def _check_resumes(planned: FitPlan) -> None:
     if planned.chooses_threshold and not _scores_again(planned):
         raise ParameterError(
             f"checkpoint can't be combined with threshold={shown(planned.settings.threshold)} where rows are neither "
-            "in memory nor in DuckDB, as it is chosen on the margins of the best round; give a number"
+            "in memory nor in DuckDB, as it is chosen on the margins of the best round; set a number"
         )
     if planned.is_smeared:
         known = advice("model.parameters['smearing']", "which show prints")
         raise ParameterError(
-            "checkpoint can't be combined with smearing, which needs the errors of the best round; give "
+            "checkpoint can't be combined with smearing, which needs the errors of the best round; set "
             f"smearing=False, or the numbers of the same fit without a checkpoint, {known}"
         )
 
@@ -455,7 +455,7 @@ def _unadjusted(
             raise DataError(
                 f"target {shown(roles['label'])} holds {largest:.15g}, and objective "
                 f"{shown(name_of_objective(objective))} has a class for each number from 0 to the largest, at most "
-                f"{_MAX_CLASSES:,}; number the classes from 0, or give labels as strings"
+                f"{_MAX_CLASSES:,}; number the classes from 0, or use strings as labels"
             )
         usable = largest is not None and largest >= 1  # which NaN is not
         settings = replace(settings, num_class=int(largest) + 1 if usable and largest is not None else 2)

@@ -166,7 +166,7 @@ def cv(
     if groups is not None and not isinstance(folds, int) and not is_splitter(folds):
         what = "a column" if isinstance(folds, str) else "positions"
         raise ParameterError(
-            f"groups can't be combined with {what} of folds; give the number of folds, not {shown(folds)}"
+            f"groups can't be combined with {what} of folds; pass the number of folds, not {shown(folds)}"
         )
     if time is not None and not isinstance(folds, int | str):
         raise ParameterError(f"time needs a number of folds, such as folds=5, not {shown(folds)}")

@@ -307,7 +307,7 @@ def _dealt_by_group(
             f"{shown(objective)} does not use it"
         )
     if folds is None and not isinstance(source, SparkSource) and (n_missing := count_missing(source, group)):
-        raise DataError(f"group {shown(group)} is NULL or NaN in {n_missing:,} rows; give every row its group")
+        raise DataError(f"group {shown(group)} is NULL or NaN in {n_missing:,} rows; set a group in every row")
     return {role: name for role, name in roles.items() if role != "qid"}
 
 
@@ -362,7 +362,7 @@ def _settings(objective: object, keywords: Mapping[str, Any], *, has_held_out: b
     """Return the parameters under frameboost's names, checked as far as possible without the data."""
     settings = Parameters.from_keywords(dict(keywords))
     if settings.early_stopping_rounds is not None and not has_held_out:
-        raise ParameterError("early_stopping_rounds needs rows to validate on; give them as valid=..., or folds=5")
+        raise ParameterError("early_stopping_rounds needs held-out rows; pass them as valid=..., or folds=5")
     if objective is None:
         return settings
     if not isinstance(objective, Objective) and (not isinstance(objective, str) or objective not in LOSSES):

@@ -165,7 +165,7 @@ def test_bad_positions_are_refused(frame, relation):
     assert message(splitter).startswith(
         "folds=StratifiedKFold(n_splits=3, random_state=None, shuffle=False) can't split"
     )
-    assert message([(rows, rows)], groups="day").startswith("groups can't be combined with positions of folds; give ")
+    assert message([(rows, rows)], groups="day").startswith("groups can't be combined with positions of folds; pass ")
     assert message([(rows, rows)], time="day").startswith("time needs a number of folds, such as folds=5, not ")
     assert message(splitter, time="day").startswith("time needs a number of folds, such as folds=5, not ")
     assert message(splitter, stratified=True).startswith("stratified needs a number of folds, such as folds=5, and ")
@@ -183,7 +183,7 @@ def test_bad_folds_are_refused(frame):
 
     assert message(folds=1).startswith("folds must be an integer from 2 to 1,000,000, a column name, a splitter ")
     assert message(folds="when") == "column 'when', of folds, is not in the data"
-    assert message(folds="day", time="day") == "time can't be combined with a column of folds; give the number of folds"
+    assert message(folds="day", time="day") == "time can't be combined with a column of folds; pass the number of folds"
     assert message(time="when") == "time column 'when' is not in the data"
     assert "'who', of folds, has 1 distinct value; it" in message(frame.filter(who="ann"), folds="who")
     assert message(objective=frame).startswith("objective must be an fb.Objective or one of 'reg:squarederror', ")

@@ -125,10 +125,10 @@ def _way_of_values(argument: str, value: object) -> str:
     """Return the end of a message about the values of a column that were passed instead of its name."""
     if argument == "target" and (hasattr(value, "__array__") or isinstance(value, list)):
         return (
-            "; add the values to the data as a column and give its name, or give X and y to an estimator, as in "
+            "; add the values to the data as a column and pass its name, or pass X and y to an estimator, as in "
             "fb.FrameBoostRegressor().fit(X, y)"
         )
-    return "; add the values to the data as a column, and give its name" if hasattr(value, "__array__") else ""
+    return "; add the values to the data as a column, and pass its name" if hasattr(value, "__array__") else ""
 
 
 def columns(argument: str, value: object) -> None:

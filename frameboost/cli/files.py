@@ -160,7 +160,7 @@ def _format_of_stdin(content: bytes) -> str:
     kind = None if content.startswith(_ZSTD) else format_of_bytes(first)
     if kind is None:
         raise DataError(
-            f"the first bytes of standard input do not tell its format; give --format, one of {listed(FORMATS)}"
+            f"the first bytes of standard input do not tell its format; set --format, one of {listed(FORMATS)}"
         )
     return kind
 

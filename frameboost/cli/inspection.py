@@ -444,7 +444,7 @@ def _drift(options: argparse.Namespace) -> None:
 
 def _baseline(model: Model, baseline: pl.DataFrame | None) -> pl.DataFrame:
     if baseline is None and model.baseline is None:
-        raise UsageError("the model has no baseline; give the rows of training as --baseline")
+        raise UsageError("the model has no baseline; pass the training rows as --baseline")
     return baseline if baseline is not None else cast("Baseline", model.baseline).features
 
 
@@ -462,7 +462,7 @@ def _here_or_there(options: argparse.Namespace) -> Model:
         _only_there(options, "columns", "base_margin", "limits", "tables")
         check_data(options)
     elif options.table is None:
-        raise UsageError("give DATA, the rows, or --table, the table of a database that the query is for")
+        raise UsageError("pass DATA, the rows, or --table, the table of a database that the query is for")
     elif options.format is not None or options.null_values or options.fill_missing:
         raise UsageError("--format, --null-values and --fill-missing are for DATA")
     elif options.replace:

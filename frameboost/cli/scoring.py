@@ -134,7 +134,7 @@ class _PredictionStream:
         for new in columns:
             if new.name in kept_rows.columns:
                 raise ParameterError(
-                    f"the data has a column {shown(new.name)} already; give the predictions another --name, or "
+                    f"the data has a column {shown(new.name)} already; set another --name for the predictions, or "
                     "leave that column out of --keep"
                 )
         return kept_rows.with_columns(columns) if kept_rows.columns else pl.DataFrame(columns)

@@ -80,7 +80,7 @@ def add_train(commands: Commands) -> None:
         objective=_OBJECTIVE,
         positive={"metavar": "LABEL"},
         valid={"metavar": "ROWS",
-               "help": "rows to validate on: a share such as 0.2, 'last 20%%' by --time, another table, a Boolean "
+               "help": "held-out rows: a share such as 0.2, 'last 20%%' by --time, another table, a Boolean "
                "column, or a SQL condition"},
         folds={**_FOLDS, "help": "the mean of a model for each fold, trained on the others; a number, or a column"},
         eval_metric=_METRICS,

@@ -111,9 +111,7 @@ def _connected(connection: Any, dialect: str | None) -> tuple[Connection, Dialec
         if kind.startswith(begins):
             return _connected(unwrap(connection), dialect)
     if any(inspect.iscoroutinefunction(getattr(connection, name, None)) for name in ("execute", "raw_connection")):
-        raise ParameterError(
-            f"connection is a {shown(kind)}, which is asynchronous; give one whose queries return rows"
-        )
+        raise ParameterError(f"connection is a {shown(kind)}, which is asynchronous; pass a synchronous connection")
     for driver in _DRIVERS:
         if driver.recognises(kind, connection):
             told = driver.dialect if isinstance(driver.dialect, str | None) else driver.dialect(connection)
@@ -566,7 +564,7 @@ def _of_names(connection: _CursorConnection, query: str, cursor: Any) -> list[Co
         if not isinstance(name, str):
             raise DataError(
                 f"the type of column {shown(column[0])} can't be determined: the driver describes it as "
-                f"{shown(column[1])}; give an engine of SQLAlchemy, or a driver that returns Arrow, such as ADBC's"
+                f"{shown(column[1])}; pass an engine of SQLAlchemy, or a driver that returns Arrow, such as ADBC's"
             )
         nullable = re.fullmatch(r"(?:Nullable|LowCardinality)\((.*)\)", name)
         bare = nullable[1] if nullable else name.removeprefix("DB_TYPE_")

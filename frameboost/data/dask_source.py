@@ -58,7 +58,7 @@ class PartitionedSource(FrameSource):
 
     def to_frame(self, names: Sequence[str]) -> pl.LazyFrame:
         """Raise `DataError`: the rows are not read into the memory of this process."""
-        raise DataError("the rows of a Dask DataFrame are read by its workers; give engine=fb.Dask(client)")
+        raise DataError("the rows of a Dask DataFrame are read by its workers; set engine=fb.Dask(client)")
 
     def read_by(self, names: Sequence[str]) -> tuple[list[Any], PartitionReader]:
         """Return the partitions as delayed objects, and how a worker reads these columns from them."""
@@ -206,4 +206,4 @@ def _kind(dtype: pl.DataType) -> object:
 
 
 def _remedy(name: str) -> str:
-    return f"give it one type, such as by ddf.astype({{{shown(name)}: ...}})"
+    return f"cast it to one type, such as by ddf.astype({{{shown(name)}: ...}})"

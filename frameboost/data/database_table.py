@@ -216,7 +216,7 @@ class DatabaseTable:
         if kind is None:
             raise ParameterError(
                 f"the rows can't be divided by ranges of key {shown(self.key)}, which has type "
-                f"{self.columns[self.key].name}; give a key of numbers, strings, dates or times"
+                f"{self.columns[self.key].name}; pass a key of numbers, strings, dates or times"
             )
         value, position = self.alias("value"), self.alias("position")
         read_as = self.selected([self.key])[0][self.key]

@@ -77,7 +77,7 @@ def categorical_names(
     chosen: list[str] = []
     if choice and isinstance(choice[0], bool) and len(choice) != len(features):
         raise ParameterError(
-            f"categorical_features has {len(choice):,} Booleans, for {len(features):,} features; give one for each"
+            f"categorical_features has {len(choice):,} Booleans, for {len(features):,} features; pass one for each"
         )
     for number, item in enumerate(choice or ()):
         if isinstance(item, bool):
@@ -120,7 +120,7 @@ def weights_by_name(
         return None if weights is None else dict(weights)
     if len(weights) != len(features):
         raise ParameterError(
-            f"feature_weights has {len(weights):,} numbers, for {len(features):,} features; give one for each"
+            f"feature_weights has {len(weights):,} numbers, for {len(features):,} features; pass one for each"
         )
     return dict(zip(features, weights, strict=True))
 
@@ -219,7 +219,7 @@ def find_features(source: Source, features: Sequence[Feature], argument: str = "
         if kind is None or (kind.family != feature.type.family and not _are_codes_of_booleans(feature, kind)):
             raise DataError(
                 f"feature {shown(feature.name)} has type {source.type_names()[feature.name]}"
-                f"{example_of_text(source, feature)}, but the model was trained on {feature.type}; give it as a "
+                f"{example_of_text(source, feature)}, but the model was trained on {feature.type}; cast it to a "
                 f"{feature.type.family}"
             )
         types[feature.name] = kind

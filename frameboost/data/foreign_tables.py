@@ -94,7 +94,7 @@ def _of_ibis(table: Any, argument: str) -> Any:
         return backend.con.sql(query)
     except duckdb.Error as error:
         raise DataError(
-            f"{argument} is an Ibis table whose query DuckDB can't run ({reason(error)}); give "
+            f"{argument} is an Ibis table whose query DuckDB can't run ({reason(error)}); pass "
             "table.to_polars(), which reads it into memory"
         ) from error
 
@@ -103,16 +103,16 @@ def way_out(data: Any) -> str:
     """Return the end of the message that some data is no table: what to pass instead."""
     if isinstance(data, np.ndarray) or hasattr(data, "tocsr"):  # of SciPy
         return (
-            ", whose columns have no names; give a frame, such as pl.DataFrame(array, schema=[...]), or use an "
+            ", whose columns have no names; pass a frame, such as pl.DataFrame(array, schema=[...]), or use an "
             "estimator, which takes arrays: fb.FrameBoostRegressor().fit(X, y)"
         )
     if type(data).__module__.split(".")[0] in ("xgboost", "lightgbm", "catboost"):
         return ", which can't be read back; pass the frame that it was made of, with the labels as a column"
     if isinstance(data, Path):
         frame = f"pl.scan_csv({shown(str(data))})"
-        return f", and the name of {data.name} tells no format; give a frame of it, such as {frame}"
+        return f", and the name of {data.name} tells no format; pass it as a frame, such as {frame}"
     if callable(getattr(data, "cursor", None)) or hasattr(data, "raw_connection"):
-        return ", not one of its tables; give fb.table(connection, 'flights')"
+        return ", not one of its tables; pass fb.table(connection, 'flights')"
     return (
         "; it must be a polars DataFrame or LazyFrame, a DuckDB relation (such as con.table('flights')), a table of "
         "another database (fb.table(connection, 'flights')), a pandas DataFrame, a table that speaks the Arrow "
@@ -225,8 +225,8 @@ def refuse_duplicates(names: Sequence[str], *, ignore_case: bool = False) -> Non
             raise DataError(f"column {shown(name)} occurs {times[name]} times; column names must be unique")
         if other != name:
             raise DataError(
-                f"columns {shown(other)} and {shown(name)} differ only in case, which DuckDB ignores; give one "
-                "another name"
+                f"columns {shown(other)} and {shown(name)} differ only in case, which DuckDB ignores; rename "
+                "one of them"
             )
 
 

@@ -98,7 +98,7 @@ class HeldOut:
                 raise DataError(
                     f"feature {shown(feature.name)} has type {self.source.type_names()[feature.name]}{example} in "
                     f"{shown(name)}, the data to validate on, but {training.type_names()[feature.name]} in training; "
-                    "give it the same type"
+                    "cast it to the same type"
                 )
         in_database = isinstance(self.source, DatabaseTable) and not isinstance(training, DatabaseTable)
         if isinstance(self.source, SparkSource) or in_database:  # a fit in Spark leaves no tasks for others
@@ -125,7 +125,7 @@ def held_out_sources(
         if not isinstance(name, str) or name == "train":
             raise ParameterError(f"valid names a set {shown(name)}; a name must be a string other than 'train'")
     if not valid:
-        raise ParameterError("valid is an empty dict; give at least one set of rows, or None")
+        raise ParameterError("valid is an empty dict; pass at least one set of rows, or None")
     return source, {name: _other_rows(data, f"valid[{shown(name)}]", source) for name, data in valid.items()}
 
 
@@ -167,7 +167,7 @@ def _other_rows(valid: Any, argument: str, training: Source) -> HeldOut:
     if isinstance(valid, pl.Expr | pl.Series | np.ndarray | bool):
         raise ParameterError(
             f"{argument} is {shown(type(valid).__name__)}, and must be data; to hold out rows of the data to train on, "
-            "add a Boolean column to it and give its name"
+            "add a Boolean column to it and pass its name"
         )
     if _is_number(valid) or (isinstance(valid, str) and not is_table(valid)):
         raise ParameterError(
@@ -298,19 +298,19 @@ class LastRows:
         times = _times(source, time, kind, 1 - self.amount / 100 if is_share else 0)
         if times.n_missing:
             raise DataError(
-                f"time column {shown(time)} is NULL or NaN in {times.n_missing:,} rows; give every row its time"
+                f"time column {shown(time)} is NULL or NaN in {times.n_missing:,} rows; set a time in every row"
             )
         if times.last is None or times.first is None:
             raise DataError(
                 f"valid={shown(self.text)} holds out no row: the last value of time column {shown(time)} is in more "
-                "rows than that, and rows of one time stay together; give a larger share"
+                "rows than that, and rows of one time stay together; set a larger share"
             )
         first = times.first if is_share else self._before(int(times.last), kind) + 1
         parts = _split_at(source, time, kind, first, group)
         if group is not None and not parts[0].count_rows():
             raise DataError(
-                f"valid={shown(self.text)} holds out all rows: each value of group {shown(group)} has some of the last "
-                f"rows by {shown(time)}, and its rows stay together; give groups that end at different times"
+                f"valid={shown(self.text)} holds out all rows: each group of {shown(group)} has rows among the last "
+                f"by {shown(time)}, and a group stays together; use groups that end at different times"
             )
         return parts
 
@@ -335,7 +335,7 @@ class LastRows:
         if length.denominator > 1 or not length:
             raise ParameterError(
                 f"valid={shown(self.text)} can't be combined with time column {shown(time)} of type "
-                f"{source.type_names()[time]}; give a share, such as 'last 20%'"
+                f"{source.type_names()[time]}; set a share, such as 'last 20%'"
             )
 
 
@@ -451,7 +451,7 @@ def fold_parts(
         If there are fewer than 2 folds, a column or positions won't do, or the rows are those of a sparse matrix.
     """
     if isinstance(source, SparseSource):
-        raise DataError("the rows of a sparse matrix can't be dealt to folds; give a frame, or a table of a database")
+        raise DataError("the rows of a sparse matrix can't be dealt to folds; pass a frame, or a table of a database")
     rows = source.fact_rows()
     needed = {time, groups, strata, folds if isinstance(folds, str) else None} - {None}
     if rows is not source and needed <= set(rows.names()):
@@ -460,7 +460,7 @@ def fold_parts(
         return
     if isinstance(folds, str):
         if time is not None:
-            raise ParameterError("time can't be combined with a column of folds; give the number of folds")
+            raise ParameterError("time can't be combined with a column of folds; pass the number of folds")
         yield from _by_column(source, folds)
         return
     if not isinstance(folds, int) and is_iterable(folds):
@@ -536,7 +536,7 @@ def _with_folds_of_groups(source: LocalSource, groups: str, folds: int, seed: in
     name = free_name("fold", source.names())
     drawn, n_groups, n_missing = draws_of_groups(source, groups, draw_key(seed, _FOLD), name)
     if n_missing:
-        raise DataError(f"groups column {shown(groups)} is NULL or NaN in {n_missing:,} rows; give every row its group")
+        raise DataError(f"groups column {shown(groups)} is NULL or NaN in {n_missing:,} rows; set a group in every row")
     if n_groups < folds:
         has = "one value in all rows" if n_groups == 1 else f"{n_groups} distinct values"
         raise DataError(f"groups column {shown(groups)} has {has}; {folds} folds need as many groups")
@@ -569,7 +569,7 @@ def _by_column(source: LocalSource, name: str) -> Iterator[tuple[Any, Any]]:
 def _by_positions(source: LocalSource, folds: Iterable[Any]) -> Iterator[tuple[Any, Any]]:
     if not isinstance(source, FrameSource):
         raise DataError(
-            "folds of positions are for rows in memory; of a table in a database give a number of folds, or a column"
+            "folds of positions are for rows in memory; for a table in a database pass a number of folds, or a column"
         )
     pairs = list(folds)
     if not pairs or not all(isinstance(pair, list | tuple) and len(pair) == 2 for pair in pairs):

@@ -184,7 +184,7 @@ def _of_list(data: Sequence[Any], options: _Options) -> FrameSource:
         if (files := TableFiles.of([item])) is not None:
             parts_of_item = parts_of_files(files, argument)
             if isinstance(parts_of_item, duckdb.DuckDBPyRelation):
-                raise DataError(f"{argument} has a table of DuckDB among frames; give a relation with all rows")
+                raise DataError(f"{argument} has a table of DuckDB among frames; pass a relation with all rows")
             parts += parts_of_item
         else:
             parts.append(
@@ -223,8 +223,8 @@ def _of_spark(data: Any, options: _Options) -> SparkSource:
     if options.clusters and is_spark_frame(data):
         return SparkSource(data, options.argument)
     raise DataError(
-        f"{options.argument} is a PySpark {type(data).__name__}, whose rows are in a cluster; give df.toArrow() if "
-        "they fit into memory, or write them to Parquet and give pl.scan_parquet(...) or con.read_parquet(...); a "
+        f"{options.argument} is a PySpark {type(data).__name__}, whose rows are in a cluster; pass df.toArrow() if "
+        "they fit into memory, or write them to Parquet and pass pl.scan_parquet(...) or con.read_parquet(...); a "
         "model scores them in Spark as the column functions.expr(model.sql(dialect='spark'))"
     )
 
@@ -241,7 +241,7 @@ def _of_dask(data: Any, options: _Options) -> FrameSource:
     if options.clusters:
         return open_dask_frame(data)
     raise DataError(
-        f"{options.argument} is a Dask DataFrame, which fit trains on with engine=fb.Dask(client); here give "
+        f"{options.argument} is a Dask DataFrame, which fit trains on with engine=fb.Dask(client); here pass "
         "ddf.compute() if its rows fit into memory, or call this for each partition with ddf.map_partitions(...)"
     )
 
@@ -382,7 +382,7 @@ def repeatable_source(relation: duckdb.DuckDBPyRelation) -> RelationSource:
             raise
         raise DataError(
             "the connection of the relation has a result that is not read to its end, as after "
-            "con.execute(...).fetchone(); fetch the rest of it first, or give a relation of another connection, such "
+            "con.execute(...).fetchone(); fetch the rest of it first, or pass a relation of another connection, such "
             "as con.cursor().table('flights')"
         ) from error
 
@@ -505,7 +505,7 @@ def _of_dicts(rows: Sequence[Mapping[str, Any]], types: Mapping[str, FeatureType
         if row.keys() != rows[0].keys():
             odd = sorted(row.keys() ^ rows[0].keys())
             raise DataError(
-                f"rows 0 and {number:,} have different columns: only one has {listed(odd)}; give None where a value is "
+                f"rows 0 and {number:,} have different columns: only one has {listed(odd)}; set None where a value is "
                 "missing"
             )
     return FrameSource(pl.LazyFrame([_series(name, [row[name] for row in rows], types.get(name)) for name in rows[0]]))
@@ -527,7 +527,9 @@ def _series(name: str, values: list[Any], kind: FeatureType | None) -> pl.Series
         return pl.Series(name, values, strict=not are_numbers)  # integers among floats become floats
     except (TypeError, ValueError, OverflowError, pl.exceptions.PolarsError) as error:
         type_names = sorted({type(value).__name__ for value in known})
-        raise DataError(f"column {shown(name)} has values of types {listed(type_names)}; give them one type") from error
+        raise DataError(
+            f"column {shown(name)} has values of types {listed(type_names)}; convert them to one type"
+        ) from error
 
 
 def _with_dates(source: LocalSource, features: Sequence[Feature]) -> LocalSource:

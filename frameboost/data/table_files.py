@@ -146,7 +146,7 @@ def parts_of_files(files: TableFiles, argument: str) -> list[Part] | duckdb.Duck
     if others := [path for path in tables if path not in frames]:
         raise DataError(
             f"{argument} has {shown_path(others[0])}, a table of DuckDB, whose rows can't follow those of other files; "
-            "give a relation with all rows"
+            "pass a relation with all rows"
         )
     texts = {path: frame for path, frame in frames.items() if (files.kind or format_of_path(path)) in TEXTS}
     if types := _common_types(texts):
@@ -273,7 +273,7 @@ def same_columns(parts: Sequence[Part]) -> list[pl.LazyFrame]:
                 raise _lacks(part, name, parts[0])
             if part_schema[name] != dtype:
                 first, other = (_described(a, name, b) for a, b in ((parts[0], part_schema[name]), (part, dtype)))
-                raise DataError(f"column {shown(name)} has type {first} and {other}; give it one type")
+                raise DataError(f"column {shown(name)} has type {first} and {other}; cast it to one type")
     return [part.frame.select(map(column, schema)) for part in parts]
 
 

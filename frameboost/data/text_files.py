@@ -49,7 +49,7 @@ def check_header(path: str, kind: str, names: Sequence[str], source: str | bytes
                 f"{path} has column {shown(twice[0])} {header_names.count(twice[0])} times; column names must be unique"
             )
     if len(names) == 1 and (others := [s for s in (",", ";", "\t", "|") if s != SEPARATORS[kind] and s in names[0]]):
-        frame = advice(f"give a frame of it, as pl.scan_csv(path, separator={shown(others[0])}), or ")
+        frame = advice(f"pass it as a frame, pl.scan_csv(path, separator={shown(others[0])}), or ")
         raise DataError(
             f"{path} has one column, {shown(names[0])}, whose values seem to be separated by {shown(others[0])}; "
             f"{frame}write it as {FORMATS[kind].label}"
@@ -172,7 +172,7 @@ def warn_of_mixed_types(
         for name, (value, text) in _mixed_types(frame, path, content).items():
             if name not in warned:
                 way = "; if that stands for a missing value, "
-                way += advice("write null in its place", "give --null-values with it")
+                way += advice("write null in its place", "add it to --null-values")
                 warn(
                     f"column {shown(name)} of {shown_path(path)} is read as strings, so each value is a category: it "
                     f"has strings, such as {shown(text)}, and others, such as {shown(value)}; write values of one type"
@@ -234,7 +234,7 @@ def warn_of_tokens(texts: Mapping[str, pl.LazyFrame], warned: Container[str]) ->
         path = next(path for path, schema in schemas.items() if schema.get(name) == pl.String)
         what = f"column {shown(name)} of {shown_path(path)} is read as strings, so each value is a category"
         if commas["distinct"] > _FEW_TOKENS and not others["distinct"]:
-            way = advice("give a frame of it, as pl.scan_csv(path, decimal_comma=True)", "write points instead")
+            way = advice("pass it as a frame, pl.scan_csv(path, decimal_comma=True)", "write points instead")
             warn(
                 f"{what}: its values are numbers with commas, such as {shown(commas['tokens'][0])}; if that is a "
                 f"decimal comma, {way}"
@@ -247,7 +247,7 @@ def warn_of_tokens(texts: Mapping[str, pl.LazyFrame], warned: Container[str]) ->
             way = advice("a frame with NULL in its place", option)
             if format_of_path(path) in SEPARATORS:
                 way = advice(f"a frame of it, as pl.scan_csv(path, null_values={shown(tokens)})", option)
-            warn(f"{what}: all but {listed(tokens)} are numbers; if that stands for a missing value, give {way}")
+            warn(f"{what}: all but {listed(tokens)} are numbers; if that stands for a missing value, pass {way}")
 
 
 def _is_number(text: pl.Expr) -> pl.Expr:

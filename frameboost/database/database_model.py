@@ -938,7 +938,7 @@ class DatabaseModel:
                     + advice(
                         "pass one that DatabaseModel.baseline returned, or use the model of "
                         "model.with_baseline(rows of training)",
-                        "give the rows of training as --baseline, or store theirs in the model by frameboost tag",
+                        "pass the training rows as --baseline, or store a baseline in the model by frameboost tag",
                     )
                 )
             baseline = self.ensemble.baseline.features

@@ -95,7 +95,7 @@ class DbtProject:
         if not path.is_file():
             outer = next((each for each in folder.resolve().parents if (each / _PROJECT_FILE).is_file()), None)
             if outer is not None:
-                raise ParameterError(f"folder {shown(str(folder))} is within a dbt project; give its folder, {outer}")
+                raise ParameterError(f"folder {shown(str(folder))} is within a dbt project; pass its folder, {outer}")
             return cls(folder, {})
         read = _read_yaml(path)
         paths = {}

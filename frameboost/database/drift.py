@@ -86,7 +86,7 @@ def open_exactly(data: Any, features: Sequence[Feature], argument: str = "data")
         if types[feature.name] != feature.type.values and feature.type.name != "codes":
             raise DataError(
                 f"feature {shown(feature.name)} has type {source.type_names()[feature.name]}, but {feature.type} in "
-                "the model; give it the same type"
+                "the model; cast it to the same type"
             )
     return source
 
@@ -139,7 +139,7 @@ def drift_query(
     stages = Stages(dialect, source, [], [columns[f].name for f in bins], where)
     text = _query_over(stages, bins, columns, dialect, above)
     if reason := exceeded_limit(text, [], dialect, in_one=False):
-        raise TooLargeError(f"the query does not fit: {reason}; give the rows of some features of the baseline")
+        raise TooLargeError(f"the query does not fit: {reason}; pass the rows of some features of the baseline")
     return text
 
 

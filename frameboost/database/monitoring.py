@@ -274,7 +274,7 @@ def _query(watch: Watch, final: Callable[[Rows, _OfAll], str]) -> str:
     try:
         return watch.table.scored(keep, end)
     except TooLargeError as error:
-        raise TooLargeError(f"{error}; give the rows of some features of the baseline, or fewer measures") from error
+        raise TooLargeError(f"{error}; pass the rows of some features of the baseline, or fewer measures") from error
 
 
 def _measures(watch: Watch, rows: Rows, columns: Sequence[FeatureColumn], lookup: FeatureColumn | None) -> _OfAll:

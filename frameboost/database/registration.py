@@ -108,7 +108,7 @@ def _as_connection(con: Any) -> duckdb.DuckDBPyConnection:
         # Not by con.execute, which drops a result that the caller has not read to its end.
         when_free(lambda: con.sql("SELECT 1").fetchall())
     except duckdb.ConnectionException as error:
-        raise ParameterError("con is a connection that has been closed; give an open one") from error
+        raise ParameterError("con is a connection that has been closed; pass an open one") from error
     except duckdb.Error as error:
         if not has_unread_result(error):
             raise
@@ -131,7 +131,7 @@ def _qualified_name(con: duckdb.DuckDBPyConnection, name: Any, *, temporary: boo
         raise ParameterError(f"name must be a string, not {shown(name)}")
     *path, last = DUCKDB.parts_of(name)
     if not last or not all(path):
-        raise ParameterError(f"name={shown(name)} leaves a name empty; give the function one")
+        raise ParameterError(f"name={shown(name)} has an empty part; name the function")
     if temporary:
         if path:
             raise ParameterError(
@@ -244,7 +244,7 @@ class _Namesakes:
         ):
             for function in functions:
                 if not function.is_ours:
-                    raise ParameterError(f"{function}, {consequence.format(what=what)}, or give another name")
+                    raise ParameterError(f"{function}, {consequence.format(what=what)}, or set another name")
 
 
 # --- putting one there --------------------------------------------------------------------------------------------
@@ -279,7 +279,7 @@ def _create_macro(
         namesakes.check("the model's macro")
     if namesakes.hidden and _calls(body, target.name):
         raise ParameterError(
-            f"the model's SQL calls {shown(target.name)} itself, so its macro can't be called so; give another name"
+            f"the model's SQL calls {shown(target.name)} itself, so its macro can't be called so; set another name"
         )
     kind = "TEMPORARY MACRO" if target.database == "temp" else "MACRO"
     comment = string_literal(f"{_MARK}: {about}")
@@ -322,7 +322,7 @@ def _create_udf(con: duckdb.DuckDBPyConnection, name: str, create: Callable[[str
     if stored:
         drop = f"DROP MACRO {stored[0].at.sql}"
         raise ParameterError(
-            f"{stored[0]}, which would hide a udf; drop it first ({shortened(drop)}), or give another name"
+            f"{stored[0]}, which would hide a udf; drop it first ({shortened(drop)}), or set another name"
         )
     if any(not function.is_ours and _is_builtin(con, name) for function in namesakes.same):
         raise ParameterError(
@@ -350,12 +350,12 @@ def _make_free(con: duckdb.DuckDBPyConnection, name: str, udfs: Sequence[_Functi
             if udfs:
                 raise ParameterError(
                     f"the udf {shown(udf)} was made by another connection to the database, as a cursor's parent is; "
-                    "replace it there, or give another name"
+                    "replace it there, or set another name"
                 ) from error
         except duckdb.CatalogException as error:  # known to the connection, but not to the database
             raise ParameterError(
                 f"a udf {shown(udf)} was made in a transaction that was rolled back, and DuckDB keeps its name taken; "
-                "give another name, or use another connection"
+                "set another name, or use another connection"
             ) from error
 
 

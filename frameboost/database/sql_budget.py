@@ -94,7 +94,7 @@ class SqlBudget:
         n_rounds = self.most(ensemble.n_rounds, lambda n: ensemble.rounds(0, n))
         if not n_rounds:
             raise ParameterError(
-                f"{self.argument}: not even the trees of one round fit into {self.noun}; give smaller trees, such as "
+                f"{self.argument}: not even the trees of one round fit into {self.noun}; grow smaller trees, such as "
                 "max_depth=3"
             )
         return n_rounds

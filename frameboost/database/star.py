@@ -107,8 +107,8 @@ class StarTables:
             if join.table == DIMENSION_NAME.format(number) and join.table not in self.tables:
                 in_training = advice("; or name it in training, as fb.join(..., name='planes')")
                 raise ParameterError(
-                    f"{join.table} of the model is rows without a table's name, so that no query can join it; give the "
-                    f"table that has them, as tables={{{shown(join.table)}: 'planes'}}, or tables='joined' for rows "
+                    f"{join.table} of the model is not a table, so that no query can join it; name a table "
+                    f"with these rows, as tables={{{shown(join.table)}: 'planes'}}, or tables='joined' for rows "
                     f"that are joined already{in_training}"
                 )
         needed, aliases, dialect = self.read | set(others), self._names({}), self.dialect
@@ -258,7 +258,7 @@ def star_tables(
         if name not in known:
             raise ParameterError(f"tables names {shown(name)}; the dimensions of the model are {listed(known)}")
         if not isinstance(table, str) or not table:
-            raise ParameterError(f"tables must give {shown(name)} the name of a table, not {shown(table)}")
+            raise ParameterError(f"tables must have the name of a table for {shown(name)}, not {shown(table)}")
     lookup = None if ensemble.interval is None else ensemble.interval.groups
     read = frozenset([*ensemble.read_names, *([] if lookup is None else [lookup.column])])
     return StarTables(ensemble.joins, dialect, read, dict(columns or {}), dict(tables or {}))

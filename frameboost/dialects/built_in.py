@@ -62,6 +62,6 @@ def get_dialect(name: str, limits: Mapping[str, int | None] | None = None) -> Di
             raise ParameterError(f"limits names {shown(limit)}, which is not a limit{advice}")
         if most is not None and (not isinstance(most, int) or isinstance(most, bool) or most < 1):
             raise ParameterError(
-                f"limits must give {shown(limit)} a positive integer, or None for no limit, not {shown(most)}"
+                f"limits must have a positive integer for {shown(limit)}, or None for no limit, not {shown(most)}"
             )
     return replace(dialect, limits=replace(dialect.limits, **limits))

@@ -121,7 +121,7 @@ def _check_order(request: EngineRequest, source: DatabaseTable) -> None:
 
 def _numba_linear(request: EngineRequest) -> HistogramEngine:
     if isinstance(request.source, SparseSource):
-        raise ParameterError("linear_tree=True can't be combined with a sparse matrix; give a frame of its columns")
+        raise ParameterError("linear_tree=True can't be combined with a sparse matrix; pass a frame of its columns")
     if request.storage.in_files:
         raise ParameterError("linear_tree=True needs rows that fit in memory, or engine='duckdb'")
     return _numba(request)
@@ -277,7 +277,7 @@ def choose_engine(
         if shards is not None:
             cluster = type(name).__name__
             raise ParameterError(
-                f"shards={shards} divides rows of this process; give engine=fb.{cluster}(..., shards={shards})"
+                f"shards={shards} divides rows of this process; set engine=fb.{cluster}(..., shards={shards})"
             )
         engine = name.describe(BUILT_IN[0] if name.engine == "auto" else _named(name.engine))
     else:

@@ -106,7 +106,7 @@ def periods_of(frame: pl.DataFrame, time: str, every: str | None = None) -> pl.S
     if values.null_count() == len(values):
         raise DataError(f"time column {shown(time)} has no value in any row")
     if n_periods > _MAX_PERIODS:
-        longer = "give a longer one, such as every='1mo', or " if values.dtype.is_temporal() else "give dates, or "
+        longer = "set a longer one, such as every='1mo', or " if values.dtype.is_temporal() else "pass dates, or "
         raise DataError(
             f"time column {shown(time)} has {n_periods:,} periods, more than {_MAX_PERIODS}; {longer}a column of fewer "
             "values"

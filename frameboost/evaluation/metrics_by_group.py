@@ -220,4 +220,4 @@ def _check_known(scored: duckdb.DuckDBPyRelation, ensemble: Ensemble) -> None:
 
 def _check_number(n_groups: int) -> None:
     if n_groups > _MAX_GROUPS:
-        raise DataError(f"by makes {n_groups:,} groups; give a column of at most {_MAX_GROUPS:,} values")
+        raise DataError(f"by makes {n_groups:,} groups; pass a column of at most {_MAX_GROUPS:,} values")

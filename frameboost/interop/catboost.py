@@ -335,7 +335,7 @@ def _categorical(name: str, hashes: set[int], known: Iterable[Any] | None, index
     if known is None:
         way = advice(f"categories={{{shown(name)}: [...]}}", "a table, frameboost convert --categories DATA")
         raise ParameterError(
-            f"the CatBoost model knows the categories of column {shown(name)} only by their hashes; give them as {way}"
+            f"the CatBoost model knows the categories of column {shown(name)} only by their hashes; pass them as {way}"
         )
     if isinstance(known, str | bytes | Mapping) or not isinstance(known, Iterable) or hasattr(known, "columns"):
         raise ParameterError(f"the categories of column {shown(name)} must be a list of values, not {shown(known)}")

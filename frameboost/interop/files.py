@@ -56,7 +56,7 @@ def comes_from(value: object, library: str) -> bool:
 def read_bytes(path: str | os.PathLike[str]) -> bytes:
     """Return the content of a file; raise `IsADirectoryError` if the path is of a folder."""
     if Path(path).is_dir():
-        raise IsADirectoryError(f"{shown(str(path))} is a folder; give a model file that is in it")
+        raise IsADirectoryError(f"{shown(str(path))} is a folder; pass a model file in it")
     return Path(path).read_bytes()
 
 
@@ -100,7 +100,7 @@ def unreadable(model: Any, expected: str, argument: str = "model") -> ParameterE
     what = f"the class {kind.__qualname__}" if is_class else f"a {kind.__module__}.{kind.__qualname__}"
     passed, hint = shown(model) if kind.__module__ == "builtins" else what, ""
     if not is_class and comes_from(model, "sklearn") and hasattr(model, "steps"):
-        hint = "; give its last step, and the columns as the others make them"
+        hint = "; pass its last step, and the columns that the steps before it make"
     elif not is_class and hasattr(model, "predict"):
         of_trees = {base.__name__ for base in kind.__mro__} & _TREES
         hint = next(

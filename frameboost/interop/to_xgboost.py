@@ -120,7 +120,7 @@ def _check(ensemble: Ensemble) -> None:
     if ensemble.loss.threshold != 0.5:
         raise ParameterError(
             f"XGBoost decides at 0.5, and the model at {ensemble.loss.threshold:g}"
-            + advice("; give model.with_threshold(0.5)")
+            + advice("; use model.with_threshold(0.5)")
         )
     if ensemble.calibration is not None:
         raise ParameterError("the model is calibrated, which XGBoost's format can't hold")

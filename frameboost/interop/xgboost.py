@@ -65,7 +65,7 @@ def read_xgboost(model: Any) -> Ensemble:
     if missing is not None and not (isinstance(missing, float) and missing != missing):
         raise ParameterError(
             f"the {type(model).__name__} takes {shown(missing)} for a missing value (missing=), which no column here "
-            "does; give its get_booster(), and score rows that have NULL in its place"
+            "does; pass its get_booster(), and score rows that have NULL in its place"
         )
     best, _ = best_round(model)
     return _ensemble(_saved(model.get_booster()), callable(getattr(model, "objective", None)), best)
@@ -175,7 +175,7 @@ def _count_features(learner: Mapping[str, Any]) -> int:
     if count > _MAX_WITHOUT_NAMES and not learner.get("feature_names"):
         raise ParameterError(
             f"the XGBoost model has {count:,} features without names, and at most {_MAX_WITHOUT_NAMES:,} are "
-            "supported; give it feature_names"
+            "supported; set its feature_names"
         )
     return count
 

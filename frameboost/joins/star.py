@@ -193,7 +193,7 @@ class Star:
                 way = f"prefix={shown(f'{name}.')}" if not prefix else "another prefix"
                 raise DataError(
                     f"column {shown(original)} of {name} would be a second {shown(joined)} beside that of {other}; "
-                    f"give {way}, or leave it out of {name}"
+                    f"set {way}, or drop it from {name}"
                 )
 
     def pipe(self, function: Callable[Concatenate[Star, P], R], *args: P.args, **kwargs: P.kwargs) -> R:
@@ -295,7 +295,7 @@ def _keys_of_aggregates(
     if before is None:
         return left, right
     if aggregation.time is None:
-        raise ParameterError("before needs the times of the rows; give them as fb.aggregate(..., time=)")
+        raise ParameterError("before needs the times of the rows; pass them as fb.aggregate(..., time=)")
     in_order = dict(zip(right, left, strict=True))
     return (*(in_order[name] for name in aggregation.by), before), (*aggregation.by, aggregation.time)
 
@@ -317,7 +317,7 @@ def _of_kind(dimension: LocalSource, facts: LocalSource, name: str) -> LocalSour
     if isinstance(facts, RelationSource):
         if not isinstance(dimension, RelationSource):
             raise DataError(
-                f"the facts are a DuckDB relation, and {name} is a frame; give con.from_arrow(frame), or a table of "
+                f"the facts are a DuckDB relation, and {name} is a frame; pass con.from_arrow(frame), or a table of "
                 "the same connection"
             )
         return dimension

@@ -590,12 +590,12 @@ class Offset:
         """Return what to say of rows in which a column does not have a number that can be added."""
         if self.kind == EXPOSURE:
             return (
-                f"exposure {shown(name)} is 0, negative, NULL, NaN or infinite in {wrong:,} of {n_rows:,} rows; give "
-                "every row an exposure above 0"
+                f"exposure {shown(name)} is 0, negative, NULL, NaN or infinite in {wrong:,} of {n_rows:,} rows; set "
+                "an exposure above 0 in every row"
             )
         return (
-            f"base_margin {shown(name)} is NULL, NaN or infinite in {wrong:,} of {n_rows:,} rows; give every row a "
-            "finite margin"
+            f"base_margin {shown(name)} is NULL, NaN or infinite in {wrong:,} of {n_rows:,} rows; set a finite "
+            "margin in every row"
         )
 
     def in_training(self, margins: Sequence[str]) -> dict[str, Expression]:

@@ -209,7 +209,7 @@ def _by_group(scores: Floats, coverage: float, groups: pl.Series, otherwise: flo
         )
     if len(group_rows) > MAX_GROUPS:
         raise DataError(
-            f"groups column {shown(groups.name)} has {len(group_rows):,} values; give one of at most {MAX_GROUPS:,}"
+            f"groups column {shown(groups.name)} has {len(group_rows):,} values; pass one with at most {MAX_GROUPS:,}"
         )
     known = group_rows["group"].to_list()
     numbers = tuple(conformal_distance(group_scores.to_numpy(), coverage) for group_scores in group_rows["score"])

@@ -62,7 +62,7 @@ def with_margins(source: Source, initial: Ensemble) -> tuple[Source, list[str]]:
         if types[feature.name] != feature.type.values:
             raise DataError(
                 f"feature {shown(feature.name)} has type {source.type_names()[feature.name]}, but {feature.type} in "
-                "the model to train on from; give it the same type"
+                "the model to train on from; cast it to the same type"
             )
     names = [free_name(f"margin_of_init_model_{i}", source.names()) for i in range(initial.n_outputs)]
     trees_of = initial.trees_by_output()

@@ -53,7 +53,7 @@ def decided(
     if isinstance(chosen, float | None):
         number = 0.5 if chosen is None else chosen
     elif source is None or roles is None:
-        raise ParameterError(f"threshold={shown(threshold)} is chosen on rows with labels; give data and target")
+        raise ParameterError(f"threshold={shown(threshold)} is chosen on rows with labels; pass data and target")
     else:
         number = chosen_threshold(chosen, scores_of(ensemble, source, roles))
     parameters = {**ensemble.parameters, "threshold": number}

@@ -209,7 +209,7 @@ def _directions(value: Any, order: _Order) -> dict[str, Any]:
     directions, columns = list(value), order()
     if len(directions) != len(columns):
         has = counted(len(directions), "direction")
-        raise ParameterError(f"monotone_constraints has {has} for {counted(len(columns), 'column')}; give one for each")
+        raise ParameterError(f"monotone_constraints has {has} for {counted(len(columns), 'column')}; set one for each")
     return dict(zip(columns, directions, strict=True))
 
 
@@ -239,7 +239,7 @@ def _from_text(value: Any) -> Any:
 
 def _ordered(parameter: str, names: Sequence[str] | None) -> Sequence[str]:
     if names is None:
-        raise ParameterError(f"{parameter} counts columns, which have no order here; name them, or give features=[...]")
+        raise ParameterError(f"{parameter} counts columns, which have no order here; name them, or pass features=[...]")
     return names
 
 
@@ -884,7 +884,7 @@ _REFUSED_WITH_VECTOR_LEAVES: tuple[tuple[Callable[[Parameters], bool], str], ...
 _REFUSED_TOGETHER: tuple[tuple[Callable[[Parameters], bool], str], ...] = (
     (
         lambda p: p.tree_method == "exact" and p.max_depth == 0,
-        "max_depth=0 (no limit) can't be combined with tree_method='exact'; give a depth of 1 or more",
+        "max_depth=0 (no limit) can't be combined with tree_method='exact'; set a depth of 1 or more",
     ),
     (
         lambda p: p.tree_method == "exact" and (p.max_leaves > 0 or p.grow_policy != "depthwise"),
@@ -896,7 +896,7 @@ _REFUSED_TOGETHER: tuple[tuple[Callable[[Parameters], bool], str], ...] = (
     ),
     (
         lambda p: p.learning_rates is not None and len(p.learning_rates) < p.n_estimators,
-        "learning_rates has fewer numbers than n_estimators={p.n_estimators}; give one for each round",
+        "learning_rates has fewer numbers than n_estimators={p.n_estimators}; set one for each round",
     ),
     (
         lambda p: p.learning_rates is not None and p.max_learning_rate is not None,

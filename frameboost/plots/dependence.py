@@ -106,7 +106,7 @@ def partial_dependence(
     assert not isinstance(number, str)
     if n_outputs > 1 and number is None and (ice or len(names) == 2):
         what = "ice" if ice else "the dependence on two features"
-        raise ParameterError(f"{what} is drawn of one output; give number, from 0 to {n_outputs - 1}")
+        raise ParameterError(f"{what} shows one output; set number, from 0 to {n_outputs - 1}")
     kinds = [feature_type(model, name) for name in names]
     frame = read_features(model, data)
     if len(names) == 2:

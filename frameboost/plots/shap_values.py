@@ -321,7 +321,7 @@ def waterfall(model: Model, row: Any, *, top: int = 10, output: int | str | None
     number = model.ensemble.margin_number(output)
     frame = read_features(model, row)
     if len(frame) != 1:
-        raise DataError(f"row has {len(frame):,} rows; give one, such as df[0] or df.filter(...)")
+        raise DataError(f"row has {len(frame):,} rows; pass one, such as df[0] or df.filter(...)")
     steps = waterfall_frame(model, frame, top=top, output=number)
     unit = _margin_title(model, number).removeprefix("contribution to the ")
     amount = pl.when(pl.col("kind") == "total").then(pl.col("end")).otherwise(pl.col("contribution"))

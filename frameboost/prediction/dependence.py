@@ -62,7 +62,7 @@ def partial_dependence_frame(
         column, feature = frame[name].alias(_VALUES), ensemble.features[names.index(name)]
         values = _user_grid(grids[name], column, name) if name in grids else _default_grid(column, feature)
         if values.is_empty():
-            raise DataError(f"feature {shown(name)} has no value in any row; give a grid")
+            raise DataError(f"feature {shown(name)} has no value in any row; pass a grid")
         axes.append(pl.DataFrame({name: values}))
     points = axes[0] if len(axes) == 1 else axes[0].join(axes[1], how="cross", maintain_order="left_right")
     responses = _responses(predictor, frame, types, points, chosen_output)
@@ -215,7 +215,7 @@ def _user_grid(grid: Iterable[Any], column: pl.Series, name: str) -> pl.Series:
         raise ParameterError(f"grid must be a list of values, not {shown(grid)}")
     listed = grid.to_list() if isinstance(grid, pl.Series) else list(grid)
     if not listed:
-        raise ParameterError("grid is empty; give at least one value")
+        raise ParameterError("grid is empty; pass at least one value")
     try:
         return pl.Series(column.name, listed, dtype=column.dtype, strict=True)
     except _UNREADABLE as error:

@@ -130,7 +130,7 @@ class Predictor:
             self._fine_features.difference_update(coarse)
             warn(
                 f"{listed(coarse)}: float32 here, but float64 in training, where thresholds lie between numbers that "
-                "float32 does not tell apart; rows next to these may take the other branch: give float64"
+                "float32 does not tell apart; rows next to these may take the other branch: pass float64"
             )
         return types
 

@@ -84,4 +84,4 @@ def check_reasons(top: object, sign: object, texts: object, names: Sequence[str]
                 f"texts names {shown(name)}, which is not a feature of the model{did_you_mean(name, names)}"
             )
         if not isinstance(text, str):
-            raise ParameterError(f"texts must give feature {shown(name)} a string, not {shown(text)}")
+            raise ParameterError(f"texts must have a string for feature {shown(name)}, not {shown(text)}")

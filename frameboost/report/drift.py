@@ -108,7 +108,7 @@ def _unseen(material: Material) -> list[Raw]:
 
 def _of_leaves(material: Material) -> list[Raw]:
     """Return the shares of rows by leaf of the first tree."""
-    how = note("For the drift of each feature give the rows of training, ", code("training="), ".")
+    how = note("For the drift of each feature pass the training rows, ", code("training="), ".")
     shares = shares_by_leaf(material.model, material.rows)
     if shares is None:
         return [how]
@@ -254,7 +254,7 @@ def _drift(material: Material, periods: pl.Series) -> list[Raw | Chart]:
     except DataError:  # of features that can't be compared, as the section of drift says
         return []
     if baseline is None:
-        return [note("For the drift by period give the rows of training.")]
+        return [note("For the drift by period pass the training rows.")]
     time = material.options.time or ""
     is_feature = time in material.ensemble.read_names
     period = free_name(time, material.rows.columns) if is_feature else time

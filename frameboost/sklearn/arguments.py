@@ -201,7 +201,7 @@ _FIT_NOTHING: Mapping[str, tuple[object, ...]] = {
 }
 _FIT_ELSEWHERE = {
     "feature_weights": "is a parameter of the constructor",
-    "feature_name": "are the columns of a frame; give X as one",
+    "feature_name": "are the columns of a frame; pass X as one",
 }
 
 
@@ -268,9 +268,9 @@ def _validation_rows(others: dict[str, Any], arguments: Mapping[str, Any]) -> di
         if X is None and y is None:
             continue
         if X is None or y is None:
-            raise ParameterError(f"{names[0]} and {names[1]} are rows to validate on; give both")
+            raise ParameterError(f"{names[0]} and {names[1]} form an evaluation set; pass both")
         if arguments["eval_set"] is not None or "eval_set" in others:
-            raise ParameterError(f"eval_set and {names[0]} are both rows to validate on; give one of them")
+            raise ParameterError(f"eval_set and {names[0]} are both evaluation sets; pass one of them")
         several = isinstance(X, tuple), isinstance(y, tuple)
         if any(several) and (not all(several) or len(X) != len(y)):
             raise ParameterError(f"{names[0]} and {names[1]} must be tuples of the same length, or one of each")

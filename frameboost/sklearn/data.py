@@ -98,7 +98,7 @@ def read_parts(estimator: BaseEstimator, X: Any) -> Iterator[pl.DataFrame]:
 def _checked(estimator: Any, X: Any, *, reset: bool) -> Any:
     """Return X as a polars frame, an array or a CSR matrix; check that its columns are those of fit."""
     if isinstance(X, Star):
-        raise DataError("X is a Star, whose rows scikit-learn can't count or choose; give its collect(), or use fit")
+        raise DataError("X is a Star, whose rows scikit-learn can't count or choose; pass its collect(), or use fit")
     if isinstance(X, DatabaseTable):
         raise DataError(
             "X is a table of a database, whose rows have no order, so y can't tell them; use frameboost.fit"
@@ -220,7 +220,7 @@ def held_out_rows(rows: Rows, share: float, seed: int, *, by_class: bool) -> tup
         what = "rows" if unit is None else "queries"
         raise DataError(
             f"validation_fraction={share:g} holds out {n_held_out:,} of {n_units:,} {what}, which leaves none to train "
-            "on; give a smaller one"
+            "on; set a smaller one"
         )
     units = pl.DataFrame({
         "draw": draws(np.arange(n_units), draw_key(seed, _HELD_OUT)),
@@ -274,8 +274,8 @@ def with_types_of(frame: pl.DataFrame | SparseFrame, features: Sequence[str], he
         for name in features:
             if own[name] != others[name] and types.get(name) != FeatureType.from_polars(others[name]):
                 raise DataError(
-                    f"column {shown(name)} has type {others[name]} in X of eval_set[{i}], but {own[name]} in X; give "
-                    "it the same type"
+                    f"column {shown(name)} has type {others[name]} in X of eval_set[{i}], but {own[name]} in X; cast "
+                    "it to the same type"
                 )
         found.append(Rows(other, roles))
     return found

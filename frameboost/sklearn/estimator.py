@@ -279,14 +279,14 @@ class Estimator(BaseEstimator):
             If fit had no evaluation set.
         """
         if self.best_iteration_ is None:
-            raise AttributeError("there is no best_iteration without rows to validate on: fit(X, y, eval_set=[(X, y)])")
+            raise AttributeError("there is no best_iteration without an evaluation set: fit(X, y, eval_set=[(X, y)])")
         return self.best_iteration_ - 1
 
     @property
     def best_score(self) -> float:
         """The last metric of the best round, as `best_score_`; AttributeError without an evaluation set."""
         if self.best_score_ is None:
-            raise AttributeError("there is no best_score without rows to validate on: fit(X, y, eval_set=[(X, y)])")
+            raise AttributeError("there is no best_score without an evaluation set: fit(X, y, eval_set=[(X, y)])")
         return self.best_score_
 
     @property
@@ -560,7 +560,7 @@ class Estimator(BaseEstimator):
         if base_margin is None:
             if names:
                 raise ParameterError(
-                    "the estimator was fitted with base_margin, which is added to its trees; give base_margin=..., of "
+                    "the estimator was fitted with base_margin, which is added to its trees; pass base_margin=..., of "
                     "each row, or base_margin=0 for the trees alone"
                 )
             return model, frames
@@ -699,13 +699,13 @@ class Estimator(BaseEstimator):
         ):
             raise ParameterError(f"early_stopping must be True, False, 'auto' or None, not {shown(choice)}")
         if asked and not has_eval_set:
-            raise ParameterError("a callback that stops early needs rows to validate on; give fit eval_set=[(X, y)]")
+            raise ParameterError("a callback that stops early needs an evaluation set; pass fit eval_set=[(X, y)]")
         if asked:
             return dict(asked)
         if choice is None:
             if rounds is not None and not has_eval_set:
                 raise ParameterError(
-                    "early_stopping_rounds needs rows to validate on; give fit eval_set=[(X, y)], or the constructor "
+                    "early_stopping_rounds needs an evaluation set; pass fit eval_set=[(X, y)], or the constructor "
                     "early_stopping=True, which holds out validation_fraction of the rows"
                 )
             return {}

@@ -439,7 +439,7 @@ def _check_arguments(path: str, saved: object, current: object) -> None:
     """Raise `ParameterError` that names the first argument that differs."""
     for what, there, here in _differences(saved, current):
         raise ParameterError(
-            f"checkpoint {shown(path)} belongs to another fit: {_different(what, there, here)}; give the same "
+            f"checkpoint {shown(path)} belongs to another fit: {_different(what, there, here)}; pass the same "
             "arguments, or another checkpoint"
         )
 
@@ -448,7 +448,7 @@ def _check_data(path: str, saved: object, current: object) -> None:
     """Raise `DataError` that names the first fact about the data that differs."""
     for what, there, here in _differences(saved, current):
         raise DataError(
-            f"checkpoint {shown(path)} belongs to other data: {_different(what, there, here)}; give the same data, or "
+            f"checkpoint {shown(path)} belongs to other data: {_different(what, there, here)}; pass the same data, or "
             "another checkpoint"
         )
 

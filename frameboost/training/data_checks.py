@@ -201,7 +201,7 @@ def pick_features(
         if name in role_of:
             raise ParameterError(f"feature {shown(name)} is also the {argument_of(role_of[name])}")
         if name in marks:
-            raise ParameterError(f"feature {shown(name)} is also the column that tells which rows to validate on")
+            raise ParameterError(f"feature {shown(name)} is also the column that selects the held-out rows")
     types = source.types()
     for name in chosen:
         if types[name] is None:
@@ -343,8 +343,8 @@ def _way_of_labels(loss: Loss, lowest: float, highest: float) -> str:
     if loss.family == "binary" and lowest >= 0 and highest <= 1:
         return "; 'reg:logistic' takes shares from 0 to 1"
     if loss.family == "binary":
-        return "; give 0 and 1 in place of other numbers, or labels as strings"
-    return "; number them from 0, or give labels as strings" if loss.family == "multi" else ""
+        return "; use 0 and 1 instead of other numbers, or strings"
+    return "; number them from 0, or use strings as labels" if loss.family == "multi" else ""
 
 
 def count_violations(rows: Rows, condition: Expression) -> int:
@@ -367,7 +367,7 @@ def check_weights(weight: str, missing: int, lightest: float, heaviest: float, n
     """Raise `DataError` if a row has a weight that can't be trained on; ``missing`` is the number of rows without."""
     if missing:
         raise DataError(
-            f"weight {shown(weight)} is NULL or NaN in {missing:,} of {n_rows:,} rows; give every row a weight"
+            f"weight {shown(weight)} is NULL or NaN in {missing:,} of {n_rows:,} rows; set a weight in every row"
         )
     if lightest < 0:
         raise DataError(f"weight {shown(weight)} holds negative values (down to {lightest:g}); weights are 0 or more")
@@ -448,8 +448,8 @@ def check_queries(
 def _check_rows_of_queries(rows: Rows, roles: Mapping[str, str]) -> None:
     if n_missing := count_violations(rows, Expression("qid IS NOT NULL", ("qid",))):
         raise DataError(
-            f"group {shown(roles['qid'])} is NULL or NaN in {n_missing:,} of {rows.n_rows:,} rows; give every row "
-            "its query"
+            f"group {shown(roles['qid'])} is NULL or NaN in {n_missing:,} of {rows.n_rows:,} rows; set a query "
+            "in every row"
         )
     if "weight" not in roles:
         return
@@ -540,7 +540,7 @@ def read_target(
     if objective is None and booleans and len(booleans) < len(names):
         other = next(name for name in names if name not in booleans)
         raise ParameterError(
-            f"target {shown(booleans[0])} is Boolean and {shown(other)} is not; give the objective of both, such as "
+            f"target {shown(booleans[0])} is Boolean and {shown(other)} is not; set the objective of both, such as "
             f"objective={shown(_REGRESSION)}"
         )
     by_default = _BINARY if booleans else _REGRESSION
@@ -559,9 +559,9 @@ def _of_strings(
     num_class: int | None, initial: Ensemble | None, positive: str | None,
 ) -> TrainingTarget:  # fmt: skip
     if objective is not None and not _is_of_classes(objective):
-        of_classes = f"leave objective out, give {shown(_BINARY)} or {shown(_MULTICLASS)}"
+        of_classes = f"omit objective, set {shown(_BINARY)} or {shown(_MULTICLASS)}"
         if isinstance(objective, Objective):
-            of_classes = "give it a link, 'logit' or 'softmax'"
+            of_classes = "set its link, 'logit' or 'softmax'"
         raise ParameterError(
             f"objective {shown(name_of_objective(objective))} needs numbers, but target {shown(target)} has type "
             f"{source.type_names()[target]}, whose values are labels of classes; {of_classes}, or convert the column "
@@ -580,7 +580,7 @@ def _of_strings(
     if family_of(chosen) == "binary" and len(labels) > 2:
         raise ParameterError(
             f"objective {shown(name_of_objective(chosen))} is for two classes; target {shown(target)} has "
-            f"{len(labels):,}: {listed(labels, 4)}; leave objective out, or give {shown(_MULTICLASS)}"
+            f"{len(labels):,}: {listed(labels, 4)}; omit objective, or set {shown(_MULTICLASS)}"
         )
     if positive is not None:
         labels = _with_positive_last(labels, positive, target, chosen, initial)
@@ -727,7 +727,7 @@ def _check_held_out(source: Source, target: str, labels: Sequence[str], name: st
     if _family(source, target) != "string":
         raise DataError(
             f"target {shown(target)} has type {source.type_names()[target]} in {shown(name)}, the data to validate on, "
-            "but labels in training; give it the same type"
+            "but labels in training; cast it to the same type"
         )
     if unknown := [label for label in source.labels(target, _MAX_LABELS + 1) if label not in labels]:
         raise DataError(
@@ -811,15 +811,15 @@ def _without_gain(p: Parameters, bins: Sequence[Bins], min_gain: float, heaviest
     if heaviest < 2 * p.min_child_weight:
         return (
             f"the hessians of all rows (their weights, with squared error) sum to {heaviest:.3g}, and min_child_weight="
-            f"{p.min_child_weight:g} asks for as much on each side of a split; give a smaller one, or larger weights"
+            f"{p.min_child_weight:g} requires as much in each child of a split; set a smaller one, or larger weights"
         )
     if n_rows < 2 * p.min_child_samples:
         return (
             f"there are {n_rows} rows, and min_child_samples={p.min_child_samples} asks for as many on each side of a "
-            "split; give a smaller one"
+            "split; set a smaller one"
         )
     if math.isinf(min_gain):
-        return "the squares of gradients and weights are too small for float64; give a larger target"
+        return "the squares of gradients and weights are too small for float64; scale the target up"
     if p.tree_method == "hist" and all(each.count + each.has_missing < 2 for each in bins):
         return "no feature has two values"
     bound = f"gamma={p.gamma:g}" if p.gamma > min_gain else f"{min_gain:.3g}"
@@ -851,7 +851,7 @@ def _is_far(rows: Rows, objective: str, label: str, margin: str) -> bool:
     predicted, known = f"{mean['prediction']:.6g}", f"{mean['label']:.6g}"
     warn(
         f"the mean prediction of the training rows is {predicted}, of the labels {known}: with objective "
-        f"{shown(objective)} steps are short where labels are large; give base_score={mean['label']:.3g}{slope}, or "
+        f"{shown(objective)} steps are short where labels are large; set base_score={mean['label']:.3g}{slope}, or "
         "train on smaller labels"
     )
     return True

@@ -105,7 +105,7 @@ def _check_types(source: Source, features: Sequence[Feature]) -> None:
         if types[feature.name] != feature.type.values:
             raise ParameterError(
                 f"feature {shown(feature.name)} has type {source.type_names()[feature.name]}, but {feature.type} in "
-                "the model; give it the same type"
+                "the model; cast it to the same type"
             )
 
 

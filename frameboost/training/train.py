@@ -337,7 +337,7 @@ def _newton_step(rows: Rows, loss: Loss, begins: tuple[float, ...]) -> tuple[flo
         step = begins[output] - (sums["G"] / sums["H"] if sums["H"] > 0 else 0.0)
         if not math.isfinite(step):
             at = f"{begins[output]:g}"
-            raise DataError(f"the derivatives of {shown(loss.name)} are not finite at margin {at}; give a base_score")
+            raise DataError(f"the derivatives of {shown(loss.name)} are not finite at margin {at}; set base_score")
         if loss.definition is not None or loss.fitted:  # the inverse of a custom link is unknown
             margins.append(step)
             continue
@@ -409,7 +409,7 @@ def _root(
         if not math.isfinite(G) or not math.isfinite(H):
             if last is None:
                 raise DataError(
-                    f"the derivatives of {shown(loss.name)} are not finite at margin {at:g} beside the offset; give a "
+                    f"the derivatives of {shown(loss.name)} are not finite at margin {at:g} beside the offset; set a "
                     "base_score"
                 )
             at = (at + last[0]) / 2

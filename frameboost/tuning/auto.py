@@ -68,7 +68,7 @@ _REFUSED = {
     "callbacks": "it trains many models",
     "init_model": "it starts from no model",
     "train_metrics": "it looks at the rows that it holds out",
-    "max_sql": "give it fits, the name of a database",
+    "max_sql": "pass fits, the name of a database",
 }
 
 

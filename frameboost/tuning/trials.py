@@ -145,7 +145,7 @@ class _MustBeFinite:
             name = name.removeprefix("valid_")
             raise DataError(
                 f"eval_metric {shown(name)} is {value} on fold {self._fold + 1} after each of {round_} rounds"
-                f"{why_not_finite(name)}; settings and rounds can't be chosen by it: give another eval_metric"
+                f"{why_not_finite(name)}; settings and rounds can't be chosen by it: set another eval_metric"
             )
 
 

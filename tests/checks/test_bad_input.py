@@ -26,11 +26,11 @@ BAD_ROWS = [
      "target 'y' holds values beyond ±1e+150; rescale it"),
     (good().with_columns(y=pl.Series([1, 2, 1, 3])), {"objective": "binary:logistic"},
      "target 'y' holds other values than 0 and 1 (or false and true) in 2 of 4 rows, such as 2; objective "
-     "'binary:logistic' needs those; give 0 and 1 in place of other numbers, or labels as strings"),
+     "'binary:logistic' needs those; use 0 and 1 instead of other numbers, or strings"),
     (good().with_columns(w=pl.Series([1.0, -2.5, 1.0, 1.0])), {"weight": "w"},
      "weight 'w' holds negative values (down to -2.5); weights are 0 or more"),
     (good().with_columns(w=pl.Series([1.0, None, 1.0, 1.0])), {"weight": "w"},
-     "weight 'w' is NULL or NaN in 1 of 4 rows; give every row a weight"),
+     "weight 'w' is NULL or NaN in 1 of 4 rows; set a weight in every row"),
     (good().with_columns(w=pl.Series([1.0, math.inf, 1.0, 1.0])), {"weight": "w"},
      "weight 'w' holds an infinite value; every weight must be finite"),
     (good().with_columns(w=pl.Series([1.0, 1e308, 1.0, 1.0])), {"weight": "w"},
@@ -43,7 +43,7 @@ BAD_ROWS = [
     (good(), {"weight": "s"}, "weight column 's' has type {string}; it must be numeric or Boolean"),
     (good(), {"target": "s", "objective": "reg:gamma"},
      "objective 'reg:gamma' needs numbers, but target 's' has type {string}, whose values are labels of "
-     "classes; leave objective out, give 'binary:logistic' or 'multi:softprob', or convert the column to "
+     "classes; omit objective, set 'binary:logistic' or 'multi:softprob', or convert the column to "
      "numbers"),
     (good().select("y", "w"), {"weight": "w"}, "no usable feature: the data has no column but 'y', 'w'"),
     (good().rename({"x": "Departure"}), {"features": ["departure "]},
@@ -135,7 +135,7 @@ def test_arrays_are_pointed_to_the_estimators():
             with pytest.raises(fb.DataError, match=r"is a \w+, whose columns have no names; .* takes arrays: fb\.Fr"):
                 use()
     for target in (y, pl.Series(y), y.tolist(), y.reshape(-1, 1)):
-        with pytest.raises(fb.ParameterError, match=r"^target must .*, or give X and y to an estimator, as in fb\.Fr"):
+        with pytest.raises(fb.ParameterError, match=r"^target must .*, or pass X and y to an estimator, as in fb\.Fr"):
             fb.fit(X, target)
 
 
@@ -174,13 +174,13 @@ def model() -> fb.Model:
         (good().drop("x"), "the data lacks 1 feature of the model: 'x'; it has 's', 'y', 'w'"),
         (good().select("y"), "the data lacks 2 features of the model: 'x', 's'; it has 'y'"),
         (good().with_columns(x=pl.col("s")),
-         "feature 'x' has type {text}, but the model was trained on float64; give it as a number"),
+         "feature 'x' has type {text}, but the model was trained on float64; cast it to a number"),
         (good().with_columns(s=pl.col("x")),
-         "feature 's' has type {double}, but the model was trained on string; give it as a string"),
+         "feature 's' has type {double}, but the model was trained on string; cast it to a string"),
         (good().with_columns(x=pl.date(2013, 1, 1)),
-         "feature 'x' has type {date}, but the model was trained on float64; give it as a number"),
+         "feature 'x' has type {date}, but the model was trained on float64; cast it to a number"),
         (good().with_columns(x=pl.Series([[1], [2], [3], [4]])),
-         "feature 'x' has type {list}, but the model was trained on float64; give it as a number"),
+         "feature 'x' has type {list}, but the model was trained on float64; cast it to a number"),
     ],
 )  # fmt: skip
 def test_data_that_cannot_be_scored_is_refused(model, frame, message, relation):

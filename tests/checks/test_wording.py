@@ -114,8 +114,8 @@ def test_no_part_of_a_message_advises_python():
 
 
 @cases(("message", "expected"), [
-    ("early_stopping_rounds needs rows to validate on; give them as valid=..., or folds=5",
-     "--early-stopping-rounds needs rows to validate on; give them as --valid ..., or --folds 5"),
+    ("early_stopping_rounds needs held-out rows; pass them as valid=..., or folds=5",
+     "--early-stopping-rounds needs held-out rows; pass them as --valid ..., or --folds 5"),
     ("valid='last 20%' needs time: time='day'", "--valid 'last 20%' needs time: --time day"),
     ("linear_tree=True goes with linear_tree=False", "--linear-tree goes with --no-linear-tree"),
     ("monotone_constraints must be a dict, such as {'age': 1}, not 3",

@@ -492,7 +492,7 @@ def test_train_refuses_bad_input(here, capsys, line, says):
     ("show damaged.ubj", "damaged.ubj: "),
     ("show damaged.txt", "damaged.txt: damaged LightGBM model: feature_names is missing"),
     ("sql delay.json --limit txt=5", "limits names 'txt', which is not a limit; did you mean 'text'?"),
-    ("sql delay.json --limit text=1e6", "must give 'text' a positive integer, or none for no limit, not 1000000.0"),
+    ("sql delay.json --limit text=1e6", "must have a positive integer for 'text', or none for no limit, not 1000000.0"),
     ("sql delay.json -o no/such.sql", "no/such.sql: can't be written: No such file or directory"),
     ("sql delay.json -o .", ".: can't be written: Is a directory"),
     ("score delay.json flights.csv -o no/such.csv", "no/such.csv: can't be written"),

@@ -58,7 +58,7 @@ def test_training_from_standard_input_gives_the_model_of_python(here, capsys, mo
 
 @cases(("content", "line", "says"), [
     (b"", "score delay.json - -o -", "standard input is empty"),
-    (b"\x80\x04K\x01.", "score delay.json - -o -", "the first bytes of standard input do not tell its format; give "
+    (b"\x80\x04K\x01.", "score delay.json - -o -", "the first bytes of standard input do not tell its format; set "
      "--format, one of 'csv', 'tsv', 'ndjson', 'parquet', 'arrow'"),
     (zstandard.compress(b"x\n1\n"), "score delay.json - -o -", "do not tell its format"),
     (b'{"x": 1', "score delay.json - -o -", "do not tell its format"),
@@ -99,7 +99,7 @@ def test_columns_of_text_have_one_type_in_all_files_of_a_glob(here, capsys):
     assert fb.fit(["p1.csv", "p2.csv", "p3.csv"], "y", features=["x"], n_estimators=2, min_child_weight=0) == model
     Path("p4.csv").write_text("x,c,y\n1,7,3\nn/a,8,4\n")
     assert refused(capsys, "train p1.csv p4.csv --target y -o m.json") == (
-        "column 'x' has type Int64 in 'p1.csv' and String in 'p4.csv' (such as 'n/a'); give it one type"
+        "column 'x' has type Int64 in 'p1.csv' and String in 'p4.csv' (such as 'n/a'); cast it to one type"
     )
     model.save("m.json")
     assert call("score m.json p[12].csv p3.csv -o - --keep x") == 0

@@ -696,7 +696,7 @@ def test_mistakes_in_columns_are_refused():
     for columns, message in [
         (["x0"], r"columns must be a dict of feature to column name, or a function of a feature's name, not \['x0'\]"),
         ({"z": "x0"}, "columns names 'z', which is not a feature of the model"),
-        ({"x0": 3}, "columns must give feature 'x0' the name of a column, not 3"),
+        ({"x0": 3}, "columns must have the name of a column for feature 'x0', not 3"),
         ({"x0": "X1"}, "features 'X1' and 'x1' differ only in case, which duckdb can't tell apart"),
     ]:
         with pytest.raises(ParameterError, match=f"^{message}$"):

@@ -252,11 +252,11 @@ def test_a_form_that_does_not_fit_names_one_that_may(form):
         ({"txt": 5}, "limits names 'txt', which is not a limit; did you mean 'text'?"),
         ({7: 5}, "limits names 7, which is not a limit; they are 'text', 'view', 'depth', 'case_depth', 'stack', "
                  "'stages', 'views', 'columns', 'elements', 'terms'"),
-        ({"text": 0}, "limits must give 'text' a positive integer, or None for no limit, not 0"),
-        ({"text": -1}, "limits must give 'text' a positive integer, or None for no limit, not -1"),
-        ({"view": True}, "limits must give 'view' a positive integer, or None for no limit, not True"),
-        ({"depth": 2.5}, "limits must give 'depth' a positive integer, or None for no limit, not 2.5"),
-        ({"depth": "9"}, "limits must give 'depth' a positive integer, or None for no limit, not '9'"),
+        ({"text": 0}, "limits must have a positive integer for 'text', or None for no limit, not 0"),
+        ({"text": -1}, "limits must have a positive integer for 'text', or None for no limit, not -1"),
+        ({"view": True}, "limits must have a positive integer for 'view', or None for no limit, not True"),
+        ({"depth": 2.5}, "limits must have a positive integer for 'depth', or None for no limit, not 2.5"),
+        ({"depth": "9"}, "limits must have a positive integer for 'depth', or None for no limit, not '9'"),
     ],
 )  # fmt: skip
 @cases("method", METHODS)

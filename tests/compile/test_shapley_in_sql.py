@@ -242,7 +242,7 @@ def chain(levels: int):
         ({"top": 1, "sign": True}, "sign must be 1, for reasons that raise the margin only, -1, for those that lower "
                                    "it, or None, not True"),
         ({"top": 1, "texts": {"X0": "a"}}, "texts names 'X0', which is not a feature of the model; did you mean 'x0'?"),
-        ({"top": 1, "texts": {"x0": None}}, "texts must give feature 'x0' a string, not None"),
+        ({"top": 1, "texts": {"x0": None}}, "texts must have a string for feature 'x0', not None"),
         ({"top": 1, "texts": ["a"]}, "texts must be a dict of texts by feature, not ['a']"),
         ({"top": 1, "where": {"y": 1}}, "where names 'y', which is not a feature of the model; write other conditions "
                                         "as SQL, where=\"...\""),

@@ -309,7 +309,7 @@ def test_a_callback_that_stops_leaves_the_best_round():
 
 
 @cases(("options", "message"), [
-    ({"early_stopping_rounds": 3}, "early_stopping_rounds needs rows to validate on"),
+    ({"early_stopping_rounds": 3}, "early_stopping_rounds needs held-out rows"),
     ({"early_stopping_rounds": 0, "valid": ODD}, "early_stopping_rounds must be an integer of at least 1"),
     ({"valid": {}}, "valid is an empty dict"),
     ({"valid": {"train": ODD}}, "valid names a set 'train'"),

@@ -54,7 +54,7 @@ _REFUSED = {
     "a column missing": ({"x": 1.0}, "the data lacks 5 features of the model: 'n', 'kind', 'day', 'late', 'cost'"),
     "columns": ({"x": [1.0, 2.0]}, "column 'x' of a row is [1.0, 2.0], which is not a single value; a dict is one"),
     "unequal rows": ([{"x": 1.0, "n": 3}, {"x": 2.0}], "rows 0 and 1 have different columns: only one has 'n'; "),
-    "two types": ([{"x": 1.0}, {"x": "a"}], "column 'x' has values of types 'float', 'str'; give them one type"),
+    "two types": ([{"x": 1.0}, {"x": "a"}], "column 'x' has values of types 'float', 'str'; convert them to one type"),
     "a type": (FRAME.to_dicts()[0] | {"x": "1"}, "feature 'x' has type String, but the model was trained on float64"),
     "no name": ({1: 2}, "a row names a column 1; a name is a string"),
     "no midnight": (FRAME.to_dicts()[0] | {"day": dt.datetime(2013, 1, 1, 12)}, "feature 'day' has type Datetime"),
@@ -85,7 +85,7 @@ def test_midnights_stand_for_dates(model):
     pandas.loc[3, "day"] += pd.Timedelta(seconds=1)
     late = con.sql("SELECT * REPLACE (day + INTERVAL 1 SECOND AS day) FROM arrived")
     for data in (pandas, late, FRAME.with_columns(pl.col("day").cast(pl.Datetime("us", "UTC")))):
-        with pytest.raises(fb.DataError, match=r"^feature 'day' has type .* trained on date; give it as a date$"):
+        with pytest.raises(fb.DataError, match=r"^feature 'day' has type .* trained on date; cast it to a date$"):
             model.predict(data)
     missing = FRAME.with_columns(day=pl.lit(None, pl.Datetime("us")))
     assert model.predict(missing).equals(model.predict(FRAME.with_columns(day=pl.lit(None, pl.Date))))

@@ -267,7 +267,7 @@ MUST_BE = "it must be a polars DataFrame or LazyFrame, a DuckDB relation .*, or 
     (pd.DataFrame({"y": LABELS}).groupby("y"), f"DataFrameGroupBy; {MUST_BE}"),
     (pa.array(LABELS), f"DoubleArray; {MUST_BE}"),
     (type("DataFrame", (), {"__module__": "pyspark.sql.classic.dataframe"})(),
-     "PySpark DataFrame, whose rows are in a cluster; give"),
+     "PySpark DataFrame, whose rows are in a cluster; pass"),
     (type("DMatrix", (), {"__module__": "xgboost.core"})(),
      "DMatrix, which can't be read back; pass the frame that it was"),
 ])  # fmt: skip

@@ -181,7 +181,7 @@ def test_a_damaged_file_among_others_is_named(tmp_path):
     ("content", "message"),
     [
         (b"x,x,y\n1,2,3\n4,5,6\n", "t.csv has column 'x' 2 times; column names must be unique"),
-        (b"x;y\n1;2\n", "t.csv has one column, 'x;y', whose values seem to be separated by ';'; give a frame"),
+        (b"x;y\n1;2\n", "t.csv has one column, 'x;y', whose values seem to be separated by ';'; pass it as a frame"),
         (b"x\ty\n1\t2\n", r"separator='\\t'\), or write it as CSV"),
         (b"x,y\r1,2\r3,4\r", r"t.csv can't be read: its lines end by \\r alone; write it with"),
         (b"x,y\n", "the data has no rows; training needs at least 2"),

@@ -123,7 +123,7 @@ def test_messages_name_the_file_or_the_column():
     Path("rows.txt").write_text("x\n1\n")
     with pytest.raises(fb.ParameterError, match=r"the rows of this file, .* are valid=pl.scan_csv\('rows.txt'\)$"):
         fb.fit(TRAIN, "y", valid="rows.txt")
-    with pytest.raises(fb.DataError, match=r"^valid is a PosixPath, and the name of rows.txt tells no format; give a"):
+    with pytest.raises(fb.DataError, match=r"^valid is a PosixPath, and the name of rows.txt tells no format; pass"):
         fb.fit(TRAIN, "y", valid=Path("rows.txt").absolute())
     Path("folder").mkdir()
     with pytest.raises(fb.ParameterError, match=r"^valid='folder' is neither a column [^;]*; valid columns: [^;]*\)$"):

@@ -513,7 +513,7 @@ def test_folders_that_can_not_be_known(paths, tmp_path):
 
 def test_a_folder_within_a_project_is_not_the_project(tmp_path, monkeypatch):
     shop(tmp_path)
-    with pytest.raises(fb.ParameterError, match="is within a dbt project; give its folder, "):
+    with pytest.raises(fb.ParameterError, match="is within a dbt project; pass its folder, "):
         small()[0].database().to_dbt(tmp_path / "transform", "scored", "orders")
     monkeypatch.setitem(sys.modules, "yaml", None)
     with pytest.raises(fb.ParameterError, match=r"takes PyYAML: pip install 'frameboost\[dbt\]'"):

@@ -468,9 +468,9 @@ def test_data_of_another_kind(simple):
     model = simple[0]
     for frame, sentence in [
         (pl.DataFrame({"x": pl.Series([1], dtype=pl.Int32)}),
-         "feature 'x' has type Int32, but int64 in the model; give it the same type"),
+         "feature 'x' has type Int32, but int64 in the model; cast it to the same type"),
         (pl.DataFrame({"x": ["1"]}),
-         "feature 'x' has type String, but the model was trained on int64; give it as a number"),
+         "feature 'x' has type String, but the model was trained on int64; cast it to a number"),
         (pl.DataFrame({"z": [1]}), "the data lacks 1 feature of the model: 'x'; it has 'z'"),
         (pl.DataFrame({"x": []}, schema={"x": pl.Int64}), "the data has no rows"),
     ]:  # fmt: skip

@@ -81,9 +81,9 @@ def test_macros_in_other_schemas_stay(con, place, form):
 
 
 WHAT = {"macro": "the model's macro", "udf": "the udf", "stored": "the model's macro"}
-REPLACES = "which {} would replace; use replace=True if it may, or give another name"
-HIDES = "which {} would hide; use replace=True if it may, or give another name"
-HIDDEN = "which would hide {}; use replace=True to drop it, or give another name"
+REPLACES = "which {} would replace; use replace=True if it may, or set another name"
+HIDES = "which {} would hide; use replace=True if it may, or set another name"
+HIDDEN = "which would hide {}; use replace=True to drop it, or set another name"
 
 
 @pytest.mark.parametrize("place, form, consequence", [
@@ -109,7 +109,7 @@ def test_a_stored_macro_is_never_dropped_for_a_udf(con, replace):
     refused(
         con,
         "a macro 'f' exists in memory.main, which would hide a udf; drop it first "
-        '(DROP MACRO "memory"."main"."f"), or give another name',
+        '(DROP MACRO "memory"."main"."f"), or set another name',
         form="udf", replace=replace,
     )  # fmt: skip
     con.execute("DROP MACRO memory.main.f")
@@ -157,7 +157,7 @@ def test_udfs_belong_to_the_connection_that_made_them(con):
     cursor = con.cursor()
     sentence = (
         "the udf 'f' was made by another connection to the database, as a cursor's parent is; replace it there, or "
-        "give another name"
+        "set another name"
     )
     refused(cursor, sentence, form="udf", replace=True)
     assert value(cursor) == 8.0
@@ -186,7 +186,7 @@ def test_functions_that_the_model_itself_calls(con, name):
         FRAME.with_columns(pl.col("x").cast(pl.Float64), late=pl.col("y") > 0).drop("y"), "late",
         objective="binary:logistic", **SHAPE,
     )  # fmt: skip
-    sentence = f"the model's SQL calls {name!r} itself, so its macro can't be called so; give another name"
+    sentence = f"the model's SQL calls {name!r} itself, so its macro can't be called so; set another name"
     refused(con, sentence, name, late, replace=True)
     late.register(con, "case", replace=True)
     assert value(con, '"case"(4)') == pytest.approx(late.predict(pl.DataFrame({"x": [4.0]})).item())
@@ -272,7 +272,7 @@ def test_a_udf_that_was_rolled_back(con):
     con.execute("ROLLBACK")
     con.execute("CREATE TEMP MACRO f(x) AS x + 1000")
     sentence = (
-        "a udf 'f' was made in a transaction that was rolled back, and DuckDB keeps its name taken; give another name, "
+        "a udf 'f' was made in a transaction that was rolled back, and DuckDB keeps its name taken; set another name, "
         "or use another connection"
     )
     refused(con, sentence, form="udf", replace=True)
@@ -315,7 +315,7 @@ def test_a_name_is_a_string(con, name, form):
 
 @cases("name, form", some_pairs(["", '""', "a.", ".a", "."], FORMS, 3))
 def test_a_name_is_not_empty(con, name, form):
-    refused(con, f"name={name!r} leaves a name empty; give the function one", name, **FORMS[form])
+    refused(con, f"name={name!r} has an empty part; name the function", name, **FORMS[form])
 
 
 def test_names_of_schemas(con):
@@ -342,7 +342,7 @@ def test_other_objects_than_connections_are_refused(con):
     for how in FORMS.values():
         with pytest.raises(fb.ParameterError) as error:
             fitted().register(closed, "f", **how)
-        assert str(error.value) == "con is a connection that has been closed; give an open one"
+        assert str(error.value) == "con is a connection that has been closed; pass an open one"
 
 
 def test_the_module_stands_for_its_connection():

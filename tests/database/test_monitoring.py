@@ -311,7 +311,7 @@ def test_what_a_query_has_not_is_said(arguments, message):
 
 @cases("limits", [{"text": 900}, {"columns": 5}, {"stages": 2}])
 def test_a_query_that_is_too_large_says_what_to_leave_out(limits):
-    with pytest.raises(fb.ParameterError, match=r"at (the )?most.*; give the rows of some features of the baseline"):
+    with pytest.raises(fb.ParameterError, match=r"at (the )?most.*; pass the rows of some features of the baseline"):
         model_of().database("postgres", limits=limits).monitor_query("t")
 
 

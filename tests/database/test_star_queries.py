@@ -155,7 +155,7 @@ PLAIN = fb.fit(frame(FACTS), "y", features=["x"], n_estimators=1, min_child_weig
 @cases("call, message", [
     (lambda m: m.query("t", tables={"ship": "s"}), "tables names 'ship'; the dimensions of the model are"),
     (lambda m: m.query("t", tables=["yards"]), "tables must be a dict"),
-    (lambda m: m.query("t", tables={"yards": ""}), "tables must give 'yards' the name of a table"),
+    (lambda m: m.query("t", tables={"yards": ""}), "tables must have the name of a table for 'yards'"),
     (lambda m: m.query("t", tables="join"), "tables must be a dict of the tables' names by dimension, or 'joined'"),
     (lambda m: m.database().update_sql("facts", "score"), "update_sql reads the columns of one table"),
     (lambda _: PLAIN.query("t", tables="joined"), "tables is for a model that was trained on a star"),

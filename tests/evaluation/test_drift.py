@@ -70,7 +70,7 @@ def test_what_has_no_drift_is_refused(model):
     assert message(time="number").startswith("time column 'number' has ")
     assert message(TRAINED.with_columns(t=pl.lit(None, pl.Date)), "t") == "time column 't' has no value in any row"
     assert message(baseline=TRAINED) == "baseline must be a frame that DatabaseModel.baseline returned"
-    assert "give it the same type" in message(TRAINED.with_columns(pl.col("whole").cast(pl.Float64)))
+    assert "cast it to the same type" in message(TRAINED.with_columns(pl.col("whole").cast(pl.Float64)))
 
 
 def test_periods_are_few_whatever_the_times():

@@ -205,7 +205,7 @@ def test_hashes_of_categories_of_every_length():
 def test_what_is_not_supported():
     frame, y = towns(12)
     theirs = train("RMSE", frame, y, cat_features=["town", "code", "same"])
-    with pytest.raises(fb.ParameterError, match=r"column 'town' only by their hashes; give them as categories={'town'"):
+    with pytest.raises(fb.ParameterError, match=r"column 'town' only by their hashes; pass them as categories={'town'"):
         from_catboost(theirs)
     with pytest.raises(
         fb.ParameterError, match=r"splits column 'code' on \d categories that are not among the 2 passed"

@@ -104,7 +104,9 @@ def test_another_librarys_model_is_refused_with_the_name_of_its_reader(fitted, l
 @pytest.mark.parametrize("library", READERS)
 def test_a_pipeline_is_asked_for_its_last_step(library):
     pipeline = make_pipeline(StandardScaler(), LinearRegression()).fit(X, Y)
-    assert refused(READERS[library], pipeline).endswith("; give its last step, and the columns as the others make them")
+    assert refused(READERS[library], pipeline).endswith(
+        "; pass its last step, and the columns that the steps before it make"
+    )
 
 
 @pytest.mark.parametrize("model", [xgboost.XGBRegressor(), lightgbm.LGBMRegressor(), catboost.CatBoostRegressor(),
@@ -204,7 +206,7 @@ def test_a_path_that_can_be_none_is_refused(library, given):
 def test_a_file_that_is_not_there_and_a_folder(library, tmp_path):
     with pytest.raises(FileNotFoundError):
         READERS[library](tmp_path / "none")
-    with pytest.raises(IsADirectoryError, match=r"is a folder; give a model file that is in it$"):
+    with pytest.raises(IsADirectoryError, match=r"is a folder; pass a model file in it$"):
         READERS[library](str(tmp_path))
 
 

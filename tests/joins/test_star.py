@@ -103,7 +103,7 @@ def test_a_star_of_relations_is_a_relation():
         (PLANES, {"left_on": "tail", "right_on": "plane"}, fb.DataError, "'tail' is not among the columns"),
         (PLANES, {"on": "delay"}, fb.DataError, "'delay' is not in planes, which has 'plane'"),
         (PLANES, {"left_on": "plane", "right_on": "seats"}, fb.DataError, "and 'seats' of planes has type Int64"),
-        (PLANES.with_columns(delay=1), {"on": "plane"}, fb.DataError, "second 'delay' .* give prefix='planes.'"),
+        (PLANES.with_columns(delay=1), {"on": "plane"}, fb.DataError, "second 'delay' .* set prefix='planes.'"),
     ],
 )  # fmt: skip
 def test_refused_joins(right, how, error, message):
@@ -131,7 +131,7 @@ def test_a_key_of_several_rows_is_refused_before_any_work():
 def test_a_frame_beside_relations_is_refused():
     with duckdb.connect() as con:
         con.register("flights", FLIGHTS)
-        with pytest.raises(fb.DataError, match=r"dimension 1 is a frame; give con\.from_arrow"):
+        with pytest.raises(fb.DataError, match=r"dimension 1 is a frame; pass con\.from_arrow"):
             fb.join(con.table("flights"), PLANES, on="plane")
 
 

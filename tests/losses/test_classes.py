@@ -250,7 +250,7 @@ def test_what_has_no_threshold_says_so(tmp_path):
 
 def test_a_rule_needs_rows(tmp_path):
     model = fb.fit(ROWS, "yes", **OPTIONS)
-    with pytest.raises(fb.ParameterError, match="threshold='f1' is chosen on rows with labels; give data and target"):
+    with pytest.raises(fb.ParameterError, match="threshold='f1' is chosen on rows with labels; pass data and target"):
         model.with_threshold("f1")
     with duckdb.connect() as con:
         con.execute("CREATE TABLE rows AS SELECT * FROM ROWS")

@@ -325,7 +325,7 @@ def test_arrays_are_the_functions_to_write_to():
 
 
 @cases(("options", "message"), [
-    ({"objective": fb.Objective(squared), "target": "name"}, "give it a link, 'logit' or 'softmax'"),
+    ({"objective": fb.Objective(squared), "target": "name"}, "set its link, 'logit' or 'softmax'"),
     ({"objective": squared, "checkpoint": "never.written"}, "checkpoint can't be combined with an objective that is"),
     ({"objective": fb.Objective(logistic, link="logit"), "target": "name"}, "is for two classes; target 'name' has 3"),
     ({"objective": fb.Objective(logistic, link="logit"), "target": "amount"}, "holds other values than 0 and 1"),

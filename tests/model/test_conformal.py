@@ -140,7 +140,7 @@ def test_what_no_interval_can_be_made_of_is_refused():
     many = pl.Series("shop", [f"{i // 2}" for i in range(20)])
     assert message(groups=many) == "no value of groups column 'shop' has the 9 rows that coverage=0.9 takes"
     wide = np.zeros(MAX_GROUPS + 1)
-    assert "has 1,001 values; give one of at most 1,000" in message(wide, 0.5, pl.Series("g", range(len(wide))))
+    assert "has 1,001 values; pass one with at most 1,000" in message(wide, 0.5, pl.Series("g", range(len(wide))))
     for kind in (pl.Float64(), pl.Date(), pl.UInt64()):
         with pytest.raises(fb.DataError, match="it must be of strings, integers or Booleans"):
             group_type("day", kind)

@@ -350,7 +350,7 @@ def test_wrong_parameters_of_partial_dependence():
           for grid in ([1.5], ["a"], [2**70])),
         (lambda: pd(frame, "x", grid="ab"), "grid must be a list of values, not 'ab'$"),
         (lambda: pd(frame, "x", grid=3), "grid must be a list of values, not 3$"),
-        (lambda: pd(frame, "x", grid=[]), "grid is empty; give at least one value$"),
+        (lambda: pd(frame, "x", grid=[]), "grid is empty; pass at least one value$"),
         (lambda: pd(frame.clear(), "x"), "the data has no rows to take the mean over$"),
         (lambda: pd(frame.with_columns(x=pl.lit(None, dtype=pl.Int64)), "x"), "feature 'x' has no value in any row"),
         (lambda: pd(frame.drop("d"), "x"), "the data lacks 1 feature"),

@@ -240,7 +240,7 @@ def test_what_does_not_respond_is_refused(models):
     assert message(["day", "amounts"]).endswith("not 'amounts'; did you mean 'amount'?")
     for wrong in (["day"] * 2, [], 3, ["day", "text", "flag"]):
         assert message(wrong).startswith("feature must be a feature of the model, or two in a list, not ")
-    assert message("day", "three", ice=3) == "ice is drawn of one output; give number, from 0 to 2"
+    assert message("day", "three", ice=3) == "ice shows one output; set number, from 0 to 2"
     assert message("day", "three", number=3) == "number must be an integer from 0 to 2, not 3"
     empty = DATA.with_columns(amount=pl.lit(None, dtype=pl.Decimal(10, 2)))
     assert message("amount", data=empty) == "feature 'amount' has no value in any row"
@@ -293,7 +293,7 @@ def test_a_waterfall_leads_from_the_mean_to_the_row(models):
     assert "day = 2024-01-06" in waterfall_frame(model, DATA[5])["step"]
     assert f"{ODD} = (missing)" in waterfall_frame(model, DATA[0])["step"]
     assert len(with_fields(plots.waterfall(model, DATA[5]), "step", "text")) >= 9
-    assert "row has 150 rows; give one, such as df[0]" in refused(plots.waterfall, model, DATA)
+    assert "row has 150 rows; pass one, such as df[0]" in refused(plots.waterfall, model, DATA)
 
 
 # --- how good it is ---------------------------------------------------------------------------------------------------

@@ -406,7 +406,7 @@ def test_the_metric_of_each_period_is_that_of_its_rows(model, tmp_path):
     ("given", "message"),
     [
         ({"time": "dya"}, "time column 'dya' is not in the data; did you mean 'day'?"),
-        ({"time": "x"}, "time column 'x' has 240 periods, more than 200; give dates, or a column of fewer values"),
+        ({"time": "x"}, "time column 'x' has 240 periods, more than 200; pass dates, or a column of fewer values"),
         ({"base_margin": "kind"}, "base_margin column 'kind' has type String; it must be numeric or Boolean"),
         ({"base_margin": ["x", "z"]}, "base_margin must name a column for each of 1 margins"),
     ],

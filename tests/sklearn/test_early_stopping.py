@@ -167,7 +167,7 @@ def test_a_pipeline_transforms_rows_to_validate_on():
     ({"validation_fraction": True}, "^validation_fraction must be a share"),
     ({"validation_fraction": "10%"}, "^validation_fraction must be a share"),
     ({"validation_fraction": 300}, "^validation_fraction=300 holds out 300 of 300 rows, which leaves none to train on"),
-    ({"early_stopping": None}, "^early_stopping_rounds needs rows to validate on; .*, or the constructor early_stop"),
+    ({"early_stopping": None}, "^early_stopping_rounds needs an evaluation set; .*, or the constructor early_stop"),
 ])  # fmt: skip
 def test_what_can_not_be_is_refused(options, message):
     with pytest.raises(ValueError, match=message):

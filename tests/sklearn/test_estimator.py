@@ -199,5 +199,5 @@ def test_a_relation_has_no_order():
 
 def test_a_star_is_refused():
     star = fb.join(pl.DataFrame({"k": [1, 2]}), pl.DataFrame({"k": [1, 2], "x": [0.5, 1.5]}), on="k")
-    with pytest.raises(fb.DataError, match=r"X is a Star, .*; give its collect\(\)"):
+    with pytest.raises(fb.DataError, match=r"X is a Star, .*; pass its collect\(\)"):
         fb.FrameBoostRegressor().fit(star, [0.0, 1.0])

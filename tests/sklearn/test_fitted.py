@@ -163,7 +163,7 @@ def test_messages_about_rows_to_validate_on_name_the_argument(arguments, message
 
 def test_a_column_of_another_type_is_found_in_eval_set():
     X = pl.DataFrame({"x": ["a", "b"] * 20})
-    with pytest.raises(fb.DataError, match=r"^column 'x' has type Int64 in X of eval_set\[0\], but String in X; give "):
+    with pytest.raises(fb.DataError, match=r"^column 'x' has type Int64 in X of eval_set\[0\], but String in X; cast "):
         fb.FrameBoostRegressor().fit(X, Y_40, eval_set=[(pl.DataFrame({"x": range(40)}), Y_40)])
 
 

@@ -102,7 +102,7 @@ def test_routed_metadata_reaches_fit_predict_and_score():
 
 
 @cases(("fitted_with", "arguments", "message"), [
-    (MARGIN, {}, "^the estimator was fitted with base_margin, which is added to its trees; give base_margin="),
+    (MARGIN, {}, "^the estimator was fitted with base_margin, which is added to its trees; pass base_margin="),
     (MARGIN, {"base_margin": MARGIN[:9]}, "^base_margin must have a number for each of 200 rows"),
     (MARGIN, {"base_margin": np.ones((200, 2))}, "^base_margin has 2 columns, and the model has 1 margin$"),
     (MARGIN, {"base_margin": MARGIN, "init_score": MARGIN}, "^base_margin and init_score are the same argument"),

@@ -128,7 +128,7 @@ def test_what_a_callback_records_and_what_has_no_meaning():
     other = lightgbm.reset_parameter(num_leaves=[4, 5, 6])
     with pytest.raises(fb.ParameterError, match=r"^callbacks has a _ResetParameterCallback of lightgbm's, which"):
         fb.FrameBoostRegressor().fit(X, Y, callbacks=[other])
-    with pytest.raises(fb.ParameterError, match=r"^a callback that stops early needs rows to validate on"):
+    with pytest.raises(fb.ParameterError, match=r"^a callback that stops early needs an evaluation set"):
         fb.FrameBoostRegressor().fit(X, Y, callbacks=[xgboost.callback.EarlyStopping(rounds=3)])
 
 
@@ -251,12 +251,12 @@ def test_learning_rates_of_callbacks_are_those_of_rounds():
     ({"feature_weights": [1]}, "^feature_weights is not an argument of fit: it is a parameter of the constructor$"),
     ({"evel_set": []}, "^unknown argument of fit: 'evel_set'; did you mean 'eval_set'"),
     ({"init_model": 3, "xgb_model": 4}, "^init_model and xgb_model are the same argument, init_model; pass only that$"),
-    ({"X_val": X}, "^X_val and y_val are rows to validate on; give both$"),
+    ({"X_val": X}, "^X_val and y_val form an evaluation set; pass both$"),
     ({"callbacks": [3]}, "^callbacks must be functions of a round and its metrics, not 3$"),
     ({"callbacks": [lambda env: None]}, "^callbacks must be functions of a round and its metrics, not <function"),
-    ({"eval_X": X}, "^eval_X and eval_y are rows to validate on; give both$"),
+    ({"eval_X": X}, "^eval_X and eval_y form an evaluation set; pass both$"),
     ({"eval_X": (X, X), "eval_y": CLASS}, "^eval_X and eval_y must be tuples of the same length, or one of each$"),
-    ({"eval_X": X, "eval_y": CLASS, "eval_set": []}, "^eval_set and eval_X are both rows to validate on; give one of"),
+    ({"eval_X": X, "eval_y": CLASS, "eval_set": []}, "^eval_set and eval_X are both evaluation sets; pass one of"),
     ({"verbose": "yes"}, "^verbose must be True or False, or a number, not 'yes'$"),
     ({"eval_set": [(X, CLASS)], "eval_names": ["a", "b"]}, "^eval_names must be a name for each pair of eval_set"),
 ])  # fmt: skip

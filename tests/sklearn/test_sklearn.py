@@ -195,5 +195,5 @@ def test_classes_to_validate_on_are_those_of_training(frame, X):
         classifier.fit(X, labels, eval_set=[(X, ["early"] * len(X))])
     with pytest.raises(fb.ParameterError, match=r"eval_set must be a list of pairs \(X, y\)"):
         classifier.fit(X, labels, eval_set=X)
-    with pytest.raises(fb.ParameterError, match=r"^early_stopping_rounds needs rows to validate on; give fit eval_"):
+    with pytest.raises(fb.ParameterError, match=r"^early_stopping_rounds needs an evaluation set; pass fit eval_"):
         fb.FrameBoostClassifier(early_stopping_rounds=3).fit(X, labels)

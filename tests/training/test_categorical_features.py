@@ -154,7 +154,7 @@ def test_names_of_other_libraries(frame):
     ({"categorical_features": ["j"]}, r"^categorical_features names 'j', which is not a feature; the features are 'i'"),
     ({"categorical_features": ["y"]}, r"^categorical_features names 'y', which is not a feature"),
     ({"categorical_features": [8]}, r"^categorical_features has the position 8, but there are 8 features, from 0 on$"),
-    ({"categorical_features": [True]}, r"^categorical_features has 1 Booleans, for 8 features; give one for each$"),
+    ({"categorical_features": [True]}, r"^categorical_features has 1 Booleans, for 8 features; pass one for each$"),
     ({"feature_types": ["c", "number"]}, r"^feature_types must be a list of .*, not with 'number'$"),
     ({"categorical_features": ["i"], "monotone_constraints": {"i": 1}}, "^monotone_constraints names 'i', which holds"),
     ({"categorical_features": ["i"], "cuts": {"i": [1]}}, "'i'"),

@@ -442,7 +442,7 @@ def test_a_fit_with_other_arguments_is_refused(tmp_path):
             fit(checkpoint=path, **options)
         assert sentence in str(caught.value)
         assert str(caught.value).startswith(f"checkpoint '{str(path)[:20]}")
-        assert str(caught.value).endswith("; give the same arguments, or another checkpoint")
+        assert str(caught.value).endswith("; pass the same arguments, or another checkpoint")
 
 
 def test_metrics_in_another_order_or_by_another_definition_are_refused(tmp_path):
@@ -457,9 +457,9 @@ def test_metrics_in_another_order_or_by_another_definition_are_refused(tmp_path)
 def test_another_model_to_continue_from_is_refused(tmp_path):
     path, one, other = tmp_path / "fit.json", fit(n_estimators=1), fit(n_estimators=1, learning_rate=0.1)
     fit(n_estimators=2, checkpoint=path, init_model=one)
-    with pytest.raises(fb.ParameterError, match="to another fit: the init_model differ; give"):
+    with pytest.raises(fb.ParameterError, match="to another fit: the init_model differ; pass"):
         fit(checkpoint=path, init_model=other)
-    with pytest.raises(fb.ParameterError, match="to another fit: the init_model differ; give"):
+    with pytest.raises(fb.ParameterError, match="to another fit: the init_model differ; pass"):
         fit(checkpoint=path)
 
 

@@ -273,7 +273,7 @@ DIRECTIONS_NEEDED = (
     r"monotone_constraints must be a dict of column name to -1, 0 or 1, such as {'age': 1}, or a direction for each "
     "column, not "
 )
-NO_ORDER = "_constraints counts columns, which have no order here; name them, or give features="
+NO_ORDER = "_constraints counts columns, which have no order here; name them, or pass features="
 SETS_NEEDED = r"interaction_constraints must be a list of lists of column names, such as \[\['a', 'b'\], .*, not "
 ORDERED = {"features": ["x", "z"]}
 
@@ -307,7 +307,7 @@ def test_columns_in_an_order_are_named_by_their_position():
         ({"monotone_constraints": (1, -1)}, f"^monotone{NO_ORDER}"),
         ({"monotone_constraints": "(1,-1)"}, f"^monotone{NO_ORDER}"),
         ({"monotone_constraints": {0: 1}}, f"^monotone{NO_ORDER}"),
-        ({"monotone_constraints": (1,), **ORDERED}, "has 1 direction for 2 columns; give one for each"),
+        ({"monotone_constraints": (1,), **ORDERED}, "has 1 direction for 2 columns; set one for each"),
         ({"monotone_constraints": (1, 2), **ORDERED}, r"monotone_constraints\['z'\] must be -1, 0 or 1, not 2"),
         ({"monotone_constraints": {2: 1}, **ORDERED}, "monotone_constraints names column 2, and there are 2, from 0"),
         ({"monotone_constraints": {-1: 1}, **ORDERED}, "monotone_constraints names column -1, and there are 2, from 0"),

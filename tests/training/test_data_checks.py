@@ -14,11 +14,11 @@ OF_LABELS = [
     ("survival:aft", [0.0, 0.0, 1.0, 2.0], "times of 0 or more whose label_upper_bound is greater than 0 and no "
      "earlier in 2 of 4 rows, such as 0; objective 'survival:aft' needs those"),
     ("multi:softprob", [0.0, 1.5, 2.0, 2.0], "the classes 0 to 2 in 1 of 4 rows, such as 1.5; objective "
-     "'multi:softprob' needs those; number them from 0, or give labels as strings"),
+     "'multi:softprob' needs those; number them from 0, or use strings as labels"),
     ("binary:logitraw", [0.0, 0.3, 1.0, 1.0], "0 and 1 (or false and true) in 1 of 4 rows, such as 0.3; objective "
      "'binary:logitraw' needs those; 'reg:logistic' takes shares from 0 to 1"),
     ("binary:hinge", [-1.0, 1.0, 1.0, -1.0], "0 and 1 (or false and true) in 2 of 4 rows, such as -1; objective "
-     "'binary:hinge' needs those; give 0 and 1 in place of other numbers, or labels as strings"),
+     "'binary:hinge' needs those; use 0 and 1 instead of other numbers, or strings"),
     ("reg:gamma", [0.0, 1.0, 1.0, 2.0], "numbers greater than 0 in 1 of 4 rows, such as 0; objective 'reg:gamma' needs "
      "those"),
     ("reg:logistic", [0.0, 1.01, 1.0, 0.5], "numbers from 0 to 1 in 1 of 4 rows, such as 1.01; objective "
@@ -95,9 +95,9 @@ def test_weights_may_be_boolean(engine):
         ("SELECT i AS y, i AS x, -i AS x FROM range(4) AS r(i)",
          "column 'x' occurs 2 times; column names must be unique"),
         ("SELECT i AS y, i AS x, -i AS X FROM range(4) AS r(i)",
-         "columns 'x' and 'X' differ only in case, which DuckDB ignores; give one another name"),
+         "columns 'x' and 'X' differ only in case, which DuckDB ignores; rename one of them"),
         ("SELECT i AS y, i AS \"straße A\", -i AS \"STRAße a\" FROM range(4) AS r(i)",
-         "columns 'straße A' and 'STRAße a' differ only in case, which DuckDB ignores; give one another name"),
+         "columns 'straße A' and 'STRAße a' differ only in case, which DuckDB ignores; rename one of them"),
         ("SELECT * FROM range(4) AS a(y) JOIN range(4) AS b(y) ON a.y = b.y",
          "column 'y' occurs 2 times; column names must be unique"),
     ],

@@ -132,7 +132,7 @@ def test_models_remember_the_rates(tmp_path):
 
 
 @cases(("how", "message"), [
-    ({"learning_rates": [0.5]}, "learning_rates has fewer numbers than n_estimators=4; give one for each round"),
+    ({"learning_rates": [0.5]}, "learning_rates has fewer numbers than n_estimators=4; set one for each round"),
     ({"learning_rates": [0.5, 0.5, 2, 0.5]}, "learning_rates must be a number greater than 0 .*, not 2"),
     ({"learning_rates": lambda round_: "x"}, "learning_rates must be a number greater than 0 .*, not 'x'"),
     ({"learning_rates": 0.5}, "learning_rates must be a number greater than 0"),

@@ -301,7 +301,7 @@ def test_small_gains_are_kept_beside_very_large_ones():
         ({"group": "y"}, fb.ParameterError, "group 'y' is also the target"),
         ({"group": "a", "features": ["a"]}, fb.ParameterError, "feature 'a' is also the group"),
         ({"group": "list"}, fb.DataError, r"group column 'list' has type List\(Int64\), which can't tell"),
-        ({"group": "holes"}, fb.DataError, "group 'holes' is NULL or NaN in 2 of 4 rows; give every row its query"),
+        ({"group": "holes"}, fb.DataError, "group 'holes' is NULL or NaN in 2 of 4 rows; set a query in every row"),
         ({"weight": "w"}, fb.DataError, "weight 'w' differs between rows of one query; in ranking a weight is that of"),
         ({"target": "half"}, fb.DataError, r"target 'half' holds other values than the integers 0 to 31 \("),
         ({"target": "huge"}, fb.DataError, "target 'huge' holds other values than the integers 0 to 31"),

@@ -91,7 +91,7 @@ def test_trees_without_a_split_are_said_and_why(options, why):
 def test_predictions_far_from_the_labels_are_said(objective, helps):
     frame = rows().with_columns(y=np.exp(pl.col("y")) * 180_000)
     options = {"objective": objective, "n_estimators": 5, "min_child_weight": 0.0}
-    with pytest.warns(FrameboostWarning, match=r"of the labels \d+.*give base_score=") as found:
+    with pytest.warns(FrameboostWarning, match=r"of the labels \d+.*set base_score=") as found:
         fb.fit(frame, "y", **options)
     assert len(found) == 1
     fb.fit(frame, "y", base_score=180_000, **options, **helps)

@@ -368,7 +368,7 @@ def test_weights_of_features_by_name_by_position_and_in_all_engines():
     estimator = fb.FrameBoostRegressor(feature_weights=[5, 1, 0, 1, 9], **options).fit(X, frame["y"])
     assert estimator.model_.trees.equals(model.trees)
     for wrong, message in (
-        ([1, 2], "feature_weights has 2 numbers, for 4 features; give one for each"),
+        ([1, 2], "feature_weights has 2 numbers, for 4 features; pass one for each"),
         ({"z": 1}, "feature_weights names 'z', which is not a feature"),
         ([1, -1, 0, 0], "must be a dict of column name to a number of at least 0, .*, not -1"),
         ([0, 0, 0, 0], "one of them positive"),

@@ -179,7 +179,9 @@ def find_columns(
         if name not in known:
             raise ParameterError(f"columns names {shown(name)}, which is not a feature of the model")
         if not isinstance(other, str):
-            raise ParameterError(f"columns must give feature {shown(name)} the name of a column, not {shown(other)}")
+            raise ParameterError(
+                f"columns must have the name of a column for feature {shown(name)}, not {shown(other)}"
+            )
     folded: dict[str, str] = {}
     for feature in features:
         column = names.get(feature.name, feature.name)

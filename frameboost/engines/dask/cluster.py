@@ -118,7 +118,7 @@ class Dask:
         source = request.source
         if isinstance(source, DatabaseTable) and not isinstance(source.connection, OpenedConnection):
             raise ParameterError(
-                "the workers of a Dask cluster open connections of their own; give fb.table a function that opens one, "
+                "the workers of a Dask cluster open connections of their own; pass fb.table a function that opens one, "
                 "such as fb.table(lambda: psycopg.connect(...), ...)"
             )
         pool = DaskShards(self.client, engine, timeout)
@@ -181,7 +181,7 @@ class Dask:
         from frameboost.engines.dask.worker import versions
 
         if self.client.status != "running":
-            raise ClusterError(f"the Dask client is {self.client.status}; give one that is connected to its scheduler")
+            raise ClusterError(f"the Dask client is {self.client.status}; pass one that is connected to its scheduler")
         check_versions(versions(), self.client.run(versions, on_error="return"))
 
 

@@ -383,7 +383,7 @@ class DaskShards:
                 if worker.get("status") == "paused" and time.monotonic() > deadline:
                     raise ClusterError(
                         f"worker {host.address} is paused by Dask, as its memory is nearly used up, and took no task "
-                        f"for {self._timeout:g} seconds (worker_timeout); free its memory, or give it more"
+                        f"for {self._timeout:g} seconds (worker_timeout); free its memory, or add memory"
                     ) from None
             except LOST:
                 return
@@ -449,7 +449,7 @@ class DaskShards:
 
     def _check_client(self) -> None:
         if self._client.status not in ("running", "connecting"):
-            raise ClusterError(f"the Dask client is {self._client.status}; give one that is connected to its scheduler")
+            raise ClusterError(f"the Dask client is {self._client.status}; pass one that is connected to its scheduler")
 
     # --- the end ------------------------------------------------------------------------------------------------------
 
@@ -484,7 +484,7 @@ def _check_same(shard: DaskShard, contents: Sequence[str]) -> None:
         if now != before:
             raise DataError(
                 f"partition {number} of the Dask DataFrame was computed again, after its worker was lost, and had "
-                "other rows; give it a seed, or write the DataFrame to files first"
+                "other rows; set a seed in it, or write the DataFrame to files first"
             )
 
 

@@ -354,7 +354,7 @@ def no_room(
     return (
         f"a worker of the Dask cluster has memory_limit={_megabytes(memory.limit)}, of which its process takes "
         f"{_megabytes(memory.has)} before it reads a row; {rows} of {counted(len(request.features), 'feature')} need "
-        f"{_megabytes(least)} more, and Dask ends a worker at {memory.ends_at:.0%} of its limit; give workers "
+        f"{_megabytes(least)} more, and Dask ends a worker at {memory.ends_at:.0%} of its limit; set "
         f"memory_limit='{sufficient} MB' or more{remedy}"
     )
 

@@ -75,7 +75,7 @@ class DatabaseColumns:
         """See `FeatureColumns.values`: values stay in the database."""
         raise DataError(
             f"the values of feature {shown(self.features[number].name)} stay in the database, and this fit needs them "
-            "here; give the rows as a frame"
+            "here; pass the rows as a frame"
         )
 
     def count_missing(self, sample: pl.Series | None) -> list[int]:

@@ -103,7 +103,7 @@ class Spark:
             if time.monotonic() > deadline:
                 raise ClusterError(
                     f"fb.Spark needs {counted(n_tasks, 'task slot')} at the same time, but the session has {slots}; "
-                    "give it more executors or cores, or fewer shards"
+                    "add executors or cores, or set fewer shards"
                 )
             time.sleep(_SECONDS_BETWEEN_LOOKS)
         return self.shards or slots

@@ -313,7 +313,7 @@ def _check_started(stage: Stage | None, seconds: float) -> None:
         raise ClusterError(
             f"only {stage.n_running} of {counted(stage.n_tasks, 'task')} of the fit run after "
             f"{seconds:g} seconds (task_timeout), as the session has no more slots, or other jobs hold them; end "
-            "those, or give engine=fb.Spark(shards=...) with fewer"
+            "those, or set engine=fb.Spark(shards=...) with fewer"
         )
 
 

@@ -77,7 +77,7 @@ def test_workers_read_ranges_of_a_table_in_a_database(client, killer, tmp_path):
     assert model.history.equals(whole.history)
     with (
         closing(connect()) as con,
-        pytest.raises(fb.ParameterError, match=r"^the workers of a Dask cluster open connections of their own; give "),
+        pytest.raises(fb.ParameterError, match=r"^the workers of a Dask cluster open connections of their own; pass "),
     ):
         fb.fit(fb.table(con, "orders", key="id"), "y", engine=fb.Dask(client), **options)
 
@@ -165,7 +165,7 @@ def test_nothing_is_left_on_the_cluster(client, frame):
             signal.raise_signal(signal.SIGINT)
 
     nothing = frame.with_columns(amount=pl.lit(None, pl.Float64))
-    with pytest.raises(fb.ParameterError, match=r"shards=2 divides rows of this process; give engine=fb.Dask\(...,"):
+    with pytest.raises(fb.ParameterError, match=r"shards=2 divides rows of this process; set engine=fb.Dask\(...,"):
         fb.fit(frame, "amount", engine=fb.Dask(client), shards=2, **OPTIONS)
     with pytest.raises(fb.DataError, match="target 'amount' is NULL or NaN in 600 of 600 rows"):
         fb.fit(nothing, "amount", engine=fb.Dask(client), **OPTIONS)

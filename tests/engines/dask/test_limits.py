@@ -64,7 +64,7 @@ def test_a_worker_that_cannot_hold_its_rows_keeps_them_in_files(files):
     says = str(error.value)
     assert says.startswith("a worker of the Dask cluster has memory_limit=450 MB, of which its process takes ")
     assert "; 4,000,000 rows of 28 features need " in says
-    assert " more, and Dask ends a worker at 95% of its limit; give workers memory_limit='" in says
+    assert " more, and Dask ends a worker at 95% of its limit; set memory_limit='" in says
 
 
 def request(left: int | None = None) -> EngineRequest:

@@ -99,7 +99,7 @@ def test_partitions_that_cannot_be_read_are_named(client):
         (in_parts.map_partitions(fail_in_third, meta=meta),
          "partition 3 of the Dask DataFrame can't be computed: FileNotFoundError: no such bucket"),
         (in_parts.map_partitions(lambda part: part.assign(x="1"), meta=meta, enforce_metadata=False),
-         "column 'x' has type String in partition 1 of the Dask DataFrame, which says Float64; give it one type, such"),
+         "column 'x' has type String in partition 1 of the Dask DataFrame, which says Float64; cast it to one"),
         (in_parts.map_partitions(lambda part: part.drop(columns="x"), meta=meta, enforce_metadata=False),
          "partition 1 of the Dask DataFrame has no column 'x'"),
     ):  # fmt: skip

@@ -565,14 +565,14 @@ def test_bad_tables_are_one_sentence(sqlite):
         ((con, "orders"), {"key": "idd"}, "key column 'idd' is not in the table; did you mean 'id'"),
         ((con, "orders"), {"dialect": "sqlit"}, "dialect must be one of"),
         ((object(), "orders"), {}, "connection is a 'builtins.object'; it must be a connection of PEP 249"),
-        ((Asynchronous(), "orders"), {}, "Asynchronous', which is asynchronous; give one whose queries return rows"),
+        ((Asynchronous(), "orders"), {}, "Asynchronous', which is asynchronous; pass a synchronous connection"),
         ((con, 3), {}, "source must be the name of a table or a query, not 3"),
     ):
         with pytest.raises(fb.FrameboostError) as error:
             fb.table(*arguments, **options)
         assert message in str(error.value)
         assert "\n" not in str(error.value)
-    with pytest.raises(fb.DataError, match=r"data is a Connection, not one of its tables; give fb\.table"):
+    with pytest.raises(fb.DataError, match=r"data is a Connection, not one of its tables; pass fb\.table"):
         fb.fit(con, "score", **OPTIONS)
     with pytest.raises(fb.DataError, match="X is a table of a database, whose rows have no order"):
         fb.FrameBoostRegressor().fit(fb.table(con, "orders"), [1.0] * 600)

@@ -259,7 +259,7 @@ def test_the_frame_with_the_wrong_rows_is_named():
 def test_files_of_other_columns_are_named(tmp_path):
     good = changed()
     data = in_files(tmp_path, good, good.with_columns(pl.col("x").cast(pl.String)))
-    with pytest.raises(fb.DataError, match=r"'x' has type Int64 in '.*a.parquet' and String in '.*b.parquet'; give it"):
+    with pytest.raises(fb.DataError, match=r"'x' has type Int64 in '.*a.parquet' and String in '.*b.parquet'; cast it"):
         fb.fit(data, "y")
     with pytest.raises(fb.DataError, match=r"rows of a shard can't be read: data type mismatch for column x: .*String"):
         fb.fit(pl.scan_parquet(data), "y", shards=2)

@@ -220,11 +220,11 @@ def test_what_is_refused_leaves_nothing_behind(found):
         "ParameterError: valid='rand() < 0.5' calls a function that Spark marks as non-deterministic",
         "DataError: column 'w' occurs 2 times; column names must be unique",
         "ParameterError: engine 'numba' trains on frames, not on Spark DataFrames",
-        "ParameterError: shards=2 divides rows of this process; give engine=fb.Spark(..., shards=2)",
+        "ParameterError: shards=2 divides rows of this process; set engine=fb.Spark(..., shards=2)",
         "ParameterError: tree_method='exact' needs engine='numba', not 'spark'",
         "ParameterError: n_jobs is for engine='numba'; spark takes its number of threads from spark.task.cpus",
         "ParameterError: engine 'spark' trains on Spark DataFrames, not on frames",
-        "ClusterError: fb.Spark needs 3 task slots at the same time, but the session has 2; give it more executors",
+        "ClusterError: fb.Spark needs 3 task slots at the same time, but the session has 2; add executors",
         "ParameterError: the task_timeout of fb.Spark must be a number of seconds above 0, or such as '5 minutes', not",
     ]
     assert [text[: len(start)] for text, start in zip(found, starts, strict=True)] == starts
