@@ -395,8 +395,8 @@ def _check_resumes(planned: FitPlan) -> None:
     """Raise `ParameterError` if the fit learns something that a checkpoint does not store."""
     if planned.is_of_function:
         raise ParameterError(
-            "checkpoint can't be combined with an objective that is a Python function, as the fit that resumes can't "
-            "tell whether it is the same"
+            "checkpoint can't be combined with an objective that is a Python function, as a resumed fit can't verify "
+            "that it is the same"
         )
     if planned.chooses_threshold and not _scores_again(planned):
         raise ParameterError(

@@ -162,7 +162,7 @@ def cv(
     arguments = {"verbose": False, "train_metrics": True} | arguments | {"folds": folds, "seed": seed}
     for name, value in (("time", time), ("groups", groups)):
         if value is not None and arguments.get("stratified"):
-            raise ParameterError(f"{name} can't be combined with stratified=True: it tells the folds by itself")
+            raise ParameterError(f"{name} can't be combined with stratified=True: it defines the folds itself")
     if groups is not None and not isinstance(folds, int) and not is_splitter(folds):
         what = "a column" if isinstance(folds, str) else "positions"
         raise ParameterError(

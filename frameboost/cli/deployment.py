@@ -253,7 +253,7 @@ def _register(options: argparse.Namespace) -> None:
         raise UsageError("--in is for a DuckDB file; without it the statement is written, for psql or another client")
     for name in ("columns", "base_margin", "limits"):
         if getattr(options, name) is not None:
-            raise UsageError("--in takes the columns by their place, so that none is renamed and no limit is needed")
+            raise UsageError("--in passes the columns by position, so that it needs no names and no limits")
     model = open_model(options.model)
     if not Path(options.run_in).is_file():
         raise DataError(f"{options.run_in}: no such file")

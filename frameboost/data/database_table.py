@@ -264,8 +264,8 @@ class DatabaseTable:
         n_rows, n_keys = self.rows(counts, dict.fromkeys(counts, FeatureType("int64"))).row(0)
         if n_rows != n_keys:
             raise DataError(
-                f"key column {shown(self.key)} has {n_keys:,} distinct values in {n_rows:,} rows; each row must have "
-                "another one, by which rows are ordered"
+                f"key column {shown(self.key)} has {n_keys:,} distinct values in {n_rows:,} rows; keys must be unique, "
+                "as they order the rows"
             )
 
     def check_apart(self, role: str, name: str) -> None:

@@ -51,7 +51,7 @@ def chosen_names(source: Source, features: Any, exclude: Any, other_roles: Colle
         if not chosen:
             if not callable(features) and not isinstance(features, pl.Expr):
                 raise ParameterError("features is an empty list; name at least one column")
-            raise ParameterError(f"features={_text(features)} chooses no column of {listed(source.names())}")
+            raise ParameterError(f"features={_text(features)} selects no column of {listed(source.names())}")
     if exclude is None:
         return chosen
     without = set(_chosen(source, "exclude", [exclude] if isinstance(exclude, str) else exclude, ()))

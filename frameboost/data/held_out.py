@@ -82,22 +82,22 @@ class HeldOut:
         columns = [*(f.name for f in features), *roles.values()]
         for column_name in columns:
             if column_name not in types:
-                raise DataError(f"column {shown(column_name)} is not in {shown(name)}, the data to validate on")
+                raise DataError(f"column {shown(column_name)} is not in {shown(name)}, the held-out data")
         group = roles.get("qid")
         for role in roles.values():
             if role == group and types[role] is None:
                 raise DataError(
                     f"group column {shown(group)} has type {self.source.type_names()[group]} in {shown(name)}, the "
-                    "data to validate on, which can't tell queries apart; convert it to an integer or a string"
+                    "held-out data, which can't identify queries; convert it to an integer or a string"
                 )
             if role != group:
-                check_numeric(self.source, role, "column", f" in {shown(name)}, the data to validate on")
+                check_numeric(self.source, role, "column", f" in {shown(name)}, the held-out data")
         for feature in features:
             if types[feature.name] != feature.type.values:
                 example = example_of_text(self.source, feature)
                 raise DataError(
                     f"feature {shown(feature.name)} has type {self.source.type_names()[feature.name]}{example} in "
-                    f"{shown(name)}, the data to validate on, but {training.type_names()[feature.name]} in training; "
+                    f"{shown(name)}, the held-out data, but {training.type_names()[feature.name]} in training; "
                     "cast it to the same type"
                 )
         in_database = isinstance(self.source, DatabaseTable) and not isinstance(training, DatabaseTable)
@@ -148,8 +148,8 @@ def _split(source: Source, valid: str) -> tuple[Source, Source]:
     types = source.types()
     if valid in types and (types[valid] is None or types[valid].family != "boolean"):  # type: ignore[union-attr]
         raise ParameterError(
-            f"valid column {shown(valid)} has type {source.type_names()[valid]}; it must be Boolean, true where a row "
-            "is for validation"
+            f"valid column {shown(valid)} has type {source.type_names()[valid]}; it must be Boolean, true for "
+            "held-out rows"
         )
     source.check_repeatable(None if valid in types else valid)
     parts = [source.where(valid, is_column=valid in types, negated=negated) for negated in (True, False)]
@@ -166,8 +166,8 @@ def _other_rows(valid: Any, argument: str, training: Source) -> HeldOut:
     """
     if isinstance(valid, pl.Expr | pl.Series | np.ndarray | bool):
         raise ParameterError(
-            f"{argument} is {shown(type(valid).__name__)}, and must be data; to hold out rows of the data to train on, "
-            "add a Boolean column to it and pass its name"
+            f"{argument} is {shown(type(valid).__name__)}, and must be data; to hold out training rows, add"
+            " a Boolean column to it and pass its name"
         )
     if _is_number(valid) or (isinstance(valid, str) and not is_table(valid)):
         raise ParameterError(
@@ -187,7 +187,7 @@ def _read_last_rows(source: Source, valid: object, time: str | None) -> LastRows
     if last is None and time is not None:
         raise ParameterError(f"time is for valid='last 20%' or 'last 4 weeks', not for valid={shown(valid)}")
     if last is not None and time is None:
-        raise ParameterError(f"valid={shown(valid)} needs time, the column that tells which rows are last: time='day'")
+        raise ParameterError(f"valid={shown(valid)} needs time, the column that orders the rows: time='day'")
     return last
 
 
@@ -451,7 +451,9 @@ def fold_parts(
         If there are fewer than 2 folds, a column or positions won't do, or the rows are those of a sparse matrix.
     """
     if isinstance(source, SparseSource):
-        raise DataError("the rows of a sparse matrix can't be dealt to folds; pass a frame, or a table of a database")
+        raise DataError(
+            "the rows of a sparse matrix can't be assigned to folds; pass a frame, or a table of a database"
+        )
     rows = source.fact_rows()
     needed = {time, groups, strata, folds if isinstance(folds, str) else None} - {None}
     if rows is not source and needed <= set(rows.names()):
@@ -530,7 +532,7 @@ def _with_folds_of_groups(source: LocalSource, groups: str, folds: int, seed: in
         raise DataError(f"groups column {shown(groups)} is not in the data{did_you_mean(groups, source.names())}")
     if source.types()[groups] is None:
         raise DataError(
-            f"groups column {shown(groups)} has type {source.type_names()[groups]}, which can't tell groups apart; "
+            f"groups column {shown(groups)} has type {source.type_names()[groups]}, which can't identify groups; "
             "convert it to an integer or a string"
         )
     name = free_name("fold", source.names())
@@ -825,12 +827,12 @@ def _check_order(source: RelationSource) -> None:
         if not session.setting("preserve_insertion_order"):
             raise DataError(
                 "rows have no fixed position while preserve_insertion_order is off; SET preserve_insertion_order = "
-                "true, or name a column that tells which rows to hold out"
+                "true, or pass a Boolean column of the held-out rows"
             )
     step = source.unordered
     if step:
         raise DataError(
             f"the rows of this query have no fixed order (its plan has {shown(step)}), so a second read "
             "may draw other rows; store them first, as relation.create('rows') does, and pass "
-            "con.table('rows'), or name a column that tells which rows to hold out"
+            "con.table('rows'), or pass a Boolean column of the held-out rows"
         )

@@ -381,7 +381,7 @@ def repeatable_source(relation: duckdb.DuckDBPyRelation) -> RelationSource:
         if not has_unread_result(error):
             raise
         raise DataError(
-            "the connection of the relation has a result that is not read to its end, as after "
+            "the connection of the relation has a pending result, as after "
             "con.execute(...).fetchone(); fetch the rest of it first, or pass a relation of another connection, such "
             "as con.cursor().table('flights')"
         ) from error

@@ -174,7 +174,7 @@ def as_polars(predicate: str, schema: Mapping[str, pl.DataType]) -> tuple[pl.Exp
     except sqlglot.errors.SqlglotError:  # polars will report the error
         return pl.sql_expr(predicate), {}
     if (of_many := tree.find(exp.AggFunc, exp.Window)) is not None:  # which polars would evaluate over all rows
-        raise unusable(predicate, ValueError(f"{of_many.sql(dialect='duckdb')} is a value of many rows"))
+        raise unusable(predicate, ValueError(f"{of_many.sql(dialect='duckdb')} is computed from many rows"))
     constants: dict[str, pl.Expr] = {}
     for comparison in list(tree.find_all(exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.Between, exp.In)):
         sides = list(comparison.iter_expressions())

@@ -190,7 +190,7 @@ def _checked_text(files: TableFiles, path: str, frame: pl.LazyFrame, *, alone: b
         strings = [name for name in strings if answers[name].item()]
         has_null = bool(last) and answers[_LAST].item()
     if has_null and kind is not None and (where := short_row(frame, path, kind, files.content)):
-        warn(f"{shown_path(path)} has a row that is too short: {where}; what such rows lack is read as NULL")
+        warn(f"{shown_path(path)} has a row that is too short: {where}; missing values of such rows are read as NULL")
     return frame.with_columns(pl.lit(None, pl.Null).alias(name) for name in strings) if strings else frame
 
 
@@ -205,7 +205,7 @@ def _warn_of_repeated(paths: Sequence[str]) -> None:
     counts = Counter(path if "://" in path else str(Path(path).resolve()) for path in paths)
     path, count = max(counts.items(), key=itemgetter(1))
     if count > 1:
-        warn(f"{shown_path(path)} is {count} times among the files of the data, so its rows are counted as often")
+        warn(f"{shown_path(path)} is listed {count} times in the data, so its rows count as often")
 
 
 def _files_of(path: str, argument: str) -> list[str]:

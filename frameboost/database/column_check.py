@@ -101,7 +101,7 @@ def _catalog(table: str, dialect: Dialect) -> str:
     *path, name = dialect.parts_of(table)
     if catalog.schema is None and not path:
         raise ParameterError(
-            f"table must name the schema too, as 'sales.orders', by which the catalog of {dialect.name} is read, not "
+            f"table must name its schema, as 'sales.orders', as {dialect.name} has a catalog for each, not "
             f"{shown(table)}"
         )
     above = "".join(f"{dialect.quote(part)}." for part in (path[:-1] if catalog.of_schema else path))

@@ -149,7 +149,7 @@ def database_model(
         columns = {name: columns(name) for name in _read_names(ensemble)}
         for name, called in columns.items():
             if not isinstance(called, str):
-                raise ParameterError(f"columns must return a name, and it returned {shown(called)} of {shown(name)}")
+                raise ParameterError(f"columns must return a column name, not {shown(called)} for {shown(name)}")
         for other, times in Counter(columns.values()).most_common(1):
             if times > 1:
                 same = [name for name, called in columns.items() if called == other]
@@ -362,7 +362,7 @@ class DatabaseModel:
         condition = where if where is not None or not self.dialect.statements.update_needs_where else "1 = 1"
         values = {column: self._expression(output), **(self._stamp() if stamp else {})}
         if len(values) < 1 + 3 * stamp:
-            raise ParameterError(f"column {shown(column)} is one of those that stamp writes; name another one")
+            raise ParameterError(f"column {shown(column)} is written by stamp; set another name")
         more = [f"{self.dialect.quote(name)} = {value}" for name, value in values.items() if name != column]
         text = self.dialect.statements.update.format(
             name=self.dialect.quote_path(table), column=self.dialect.quote(column),
@@ -411,8 +411,7 @@ class DatabaseModel:
         known, dialect = self.dialect.statements, self.dialect
         if known.create_function is None:
             raise ParameterError(
-                f"{dialect.name} has no functions that are SQL of one row; use "
-                f"{advice('sql or query', 'the command sql')}"
+                f"{dialect.name} has no scalar functions in SQL; use {advice('sql or query', 'the command sql')}"
             )
         if self.star is not None:
             raise ParameterError(
@@ -853,7 +852,7 @@ class DatabaseModel:
         """Return a view of that name as the target of a query, created by one statement."""
         if replace and len(self.dialect.statements.replace_view) > 1:
             raise ParameterError(
-                f"{self.dialect.name} has no statement that replaces a view and keeps what belongs to it; use "
+                f"{self.dialect.name} has no single statement that replaces a view and keeps its grants; use "
                 f"{advice('deploy_statements, which returns', 'the command deploy, which writes')} several"
             )
         return Destination("view", self.dialect.quote_path(name), replace)
@@ -863,8 +862,8 @@ class DatabaseModel:
         if replace and self.dialect.statements.replace_table is None:
             way = advice("deploy_statements(..., kind='table')", "deploy --kind table")
             raise ParameterError(
-                f"{self.dialect.name} has no statement that replaces a table by the rows of a query; drop it before, "
-                f"or take {way}, which makes a table for each model"
+                f"{self.dialect.name} has no statement that replaces a table by the rows of a query; drop it first, "
+                f"or use {way}, which creates a table for each model"
             )
         return Destination("table", self.dialect.quote_path(name), replace)
 
@@ -1094,8 +1093,8 @@ class DatabaseModel:
             raise ParameterError(f"challenger is for {model.dialect.name}, and this model for {self.dialect.name}")
         if model.star is not None and (self.star is None or model.star.joins != self.star.joins):
             raise ParameterError(
-                "challenger reads other tables than this model; make a view of the join, and take tables='joined' of "
-                "both"
+                "challenger reads other tables than this model; create a view of the join, and pass tables='joined' "
+                "for both"
             )
         assert isinstance(model, DatabaseModel)
         return model
@@ -1459,7 +1458,7 @@ class DatabaseModel:
         if exposure is not None:
             check_exposure(exposure)
         if check is not None and not self_test:
-            raise ParameterError("check has rows to test, and self_test=0 writes no tests; leave one of them out")
+            raise ParameterError("check has rows to test, and self_test=0 writes no tests; omit one of them")
         if check is not None:
             rows_of(check, self.ensemble, read_columns(self, output), self_test, "check")  # raises
         if materialized == "ephemeral" and contract is not False:

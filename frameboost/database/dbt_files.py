@@ -97,8 +97,8 @@ class Materialization:
             return None if kind is None else cls(kind)
         if not keys and where is None:
             raise ParameterError(
-                "materialized='incremental' would append all rows at each run; name the columns that tell rows apart, "
-                "unique_key='id', or the rows to score from the second run on, "
+                "materialized='incremental' would append all rows at each run; set the key columns, unique_key='id'"
+                ", or the rows to score from the second run on, "
                 "where='loaded_at > (SELECT MAX(loaded_at) FROM {{ this }})', or both"
             )
         lacking = [] if keep is None else [key for key in keys if key not in keep]
@@ -124,7 +124,7 @@ def check_dbt_names(argument: str, *names: str) -> None:
     for name in names:
         if not isinstance(name, str) or not _NAME.fullmatch(name):
             raise ParameterError(
-                f"{argument} must be a name as dbt's are, of letters, digits and underscores, not {shown(name)}"
+                f"{argument} must be a valid dbt name, of letters, digits and underscores, not {shown(name)}"
             )
         if name in _TAKEN:
             raise ParameterError(f"{argument} {shown(name)} is reserved in dbt's templates; choose another one")

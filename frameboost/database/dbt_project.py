@@ -182,7 +182,7 @@ class DbtProject:
             if others := [path for path in others if path.stem != name]:
                 raise ParameterError(
                     f"{self._shown(*others)} has an exposure {shown(exposure['name'])} already; choose another name, "
-                    f"or move it into {name}.yml, which is merged with what to_dbt has to say"
+                    f"or move it into {name}.yml, which to_dbt merges with its description"
                 )
         names = [each["name"] for each in models]
         described = [path for path in self.files(_YAML) if self._describes(path, "models", names)]
@@ -190,7 +190,7 @@ class DbtProject:
         if others or len(described) > 1:
             raise ParameterError(
                 f"{self._shown(*(others or described))} describes {shown(name)} already, and dbt takes one description "
-                f"of a model; move it into {name}.yml, which is merged with what to_dbt has to say"
+                f"of a model; move it into {name}.yml, which to_dbt merges with its description"
             )
         path = described[0] if described else beside.with_suffix(".yml")
         if not path.exists() or not (text := _read_text(path)).strip():
@@ -221,7 +221,7 @@ def _read_text(path: Path) -> str:
     try:
         return path.read_bytes().decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise ParameterError(f"{path} is no text in UTF-8, as dbt's files are: {error}") from None
+        raise ParameterError(f"{path} is not text in UTF-8, as dbt's files are: {error}") from None
 
 
 # --- YAML -------------------------------------------------------------------------------------------------------------
@@ -295,7 +295,7 @@ def _yaml() -> Any:
     try:
         import yaml
     except ImportError:
-        raise ParameterError("to read the YAML of a dbt project takes PyYAML: pip install 'frameboost[dbt]'") from None
+        raise ParameterError("reading the YAML of a dbt project needs PyYAML: pip install 'frameboost[dbt]'") from None
     return yaml
 
 
@@ -344,7 +344,7 @@ class _Merge:
         if not isinstance(root, yaml.MappingNode) or root.flow_style:
             raise ParameterError(f"{self._path} has no entries by key in lines of their own, as dbt's files have")
         if aliases:  # the parser has the place of what they stand for
-            raise ParameterError(f"{self._path} has {shown(f'*{aliases[0].value}')}; write out what that stands for")
+            raise ParameterError(f"{self._path} has {shown(f'*{aliases[0].value}')}; replace the alias by its value")
         parts = re.compile(rf"{re.escape(entries['models'][0]['name'])}_part_\d+")
         for key, ours in entries.items():
             self._merge_list(root, key, ours, lambda name: parts.fullmatch(name) is not None)

@@ -106,7 +106,7 @@ def explanation_query(
             too_large = f"the Shapley values do not fit into one query: {error}"
         if options.approx is False:
             raise TooLargeError(
-                f"{too_large}; {advice('explain a slice of the model, or ')}take approx=True, Saabas' contributions: "
+                f"{too_large}; {advice('explain a slice of the model, or ')}set approx=True for Saabas' contributions: "
                 f"{_DIFFERENCE}"
             )
     try:

@@ -330,7 +330,7 @@ class Rows:
                 [sums] = self.running([(order, {"value": columns["value"]})])
                 self.known |= self.stages.name({name: f"{sums['value_above']} + {sums['value']}"})
             else:
-                raise ParameterError(f"a query has no such term of a metric as {shown(name)}")
+                raise ParameterError(f"a query can't compute the term {shown(name)} of a metric")
 
     def counts(self) -> dict[str, str]:
         """Return the aggregates that count rows with and without a label, and those that metrics are not defined of."""

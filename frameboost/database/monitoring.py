@@ -431,17 +431,17 @@ def check_labels(target: object, others: Mapping[str, object]) -> None:
     """Raise `ParameterError` if there are no labels, and others that go with them."""
     named = next((name for name, value in others.items() if value is not None), None)
     if target is None and named is not None:
-        raise ParameterError(f"{named} is for rows with labels, which needs target, the name of their column")
+        raise ParameterError(f"{named} needs labels: set target, their column")
 
 
 def check_times(time: str | None, last: int | None, until: object) -> None:
     """Raise `ParameterError` if there are windows without a column of time, or their end is no time."""
     if time is None and (last is not None or until is not None):
-        raise ParameterError("last and until are windows of time, which need time, the name of a column")
+        raise ParameterError("last and until count windows of time: set time, a column")
     if until is not None and (not isinstance(until, dt.datetime) or until.tzinfo is not None):
         raise ParameterError(f"until must be a datetime without a time zone, as in the table, not {shown(until)}")
     if until is not None and last is None:
-        raise ParameterError("until is the end of the last windows, which needs last, their number")
+        raise ParameterError("until is the end of the last windows: set last, their number")
 
 
 def measures_of(measures: Sequence[str] | None) -> list[str]:

@@ -76,7 +76,7 @@ def register(
 ) -> None:  # fmt: skip
     """Register the model as a function of a connection; `frameboost.Model.register` describes the arguments."""
     if form == "udf" and not temporary:
-        raise ParameterError("a udf goes with the connection; temporary=False needs form='macro'")
+        raise ParameterError("a udf is dropped with the connection; temporary=False needs form='macro'")
     ensemble = predictor.ensemble
     database = database_model(ensemble, "duckdb")
     connection = _as_connection(con)
@@ -98,7 +98,7 @@ def _as_connection(con: Any) -> duckdb.DuckDBPyConnection:
     Raises
     ------
     ParameterError
-        If it is something else, closed, or has a result that is not read to its end.
+        If it is something else, closed, or has a pending result.
     """
     if con is duckdb:
         con = duckdb.default_connection()
@@ -113,7 +113,7 @@ def _as_connection(con: Any) -> duckdb.DuckDBPyConnection:
         if not has_unread_result(error):
             raise
         raise ParameterError(
-            "con has a result that is not read to its end, as after con.execute(...).fetchone(); fetch the rest of it "
+            "con has a pending result, as after con.execute(...).fetchone(); fetch the rest of it "
             "first, or con.execute('SELECT 1') to drop it"
         ) from error
     return con
@@ -279,7 +279,7 @@ def _create_macro(
         namesakes.check("the model's macro")
     if namesakes.hidden and _calls(body, target.name):
         raise ParameterError(
-            f"the model's SQL calls {shown(target.name)} itself, so its macro can't be called so; set another name"
+            f"the model's SQL calls {shown(target.name)} itself, so its macro can't have that name; set another name"
         )
     kind = "TEMPORARY MACRO" if target.database == "temp" else "MACRO"
     comment = string_literal(f"{_MARK}: {about}")

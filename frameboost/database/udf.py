@@ -128,6 +128,6 @@ def _refuse_types(features: Sequence[Feature]) -> None:
     for feature in features:
         if feature.type.family == "duration" or feature.type.values.name == "uint128":
             raise ParameterError(
-                f"feature {shown(feature.name)} has type {feature.type}, which DuckDB can't hand to a udf; use "
+                f"feature {shown(feature.name)} has type {feature.type}, which DuckDB can't pass to a udf; use "
                 "form='macro'"
             )

@@ -686,8 +686,8 @@ class Dialect:
         what = f"holds {shown(wrong)}" if wrong is not None else ""
         if replaced := next((sequence for sequence in names.replaced if sequence in name), None):
             raise ParameterError(
-                f"the name {shown(name)} holds {shown(replaced)}, from which on {self.name} replaces text, in quoted "
-                "names too; rename it there"
+                f"the name {shown(name)} holds {shown(replaced)}, which {self.name} substitutes even in quoted names; "
+                "rename it there"
             )
         if not names.ends_in_blank and name.endswith(" "):
             what = "ends in a blank"
@@ -788,7 +788,9 @@ class Dialect:
             If no string of the database can hold it.
         """
         if self._is_unheld(value):
-            raise ParameterError(f"the string {shown(value)} holds a character that no string of the database can")
+            raise ParameterError(
+                f"the string {shown(value)} holds a character that the database can't store in strings"
+            )
         literals = self.literals
         if literals.encoded is not None and not set(literals.encoded[0]).isdisjoint(value):
             return literals.encoded[1].format(v=value.encode().hex().upper())

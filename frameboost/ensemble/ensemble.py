@@ -194,7 +194,7 @@ class Ensemble:
             return replace(self, base_margins=zeros, offset=offset, in_file=self)
         if self.offset.kind != "base_margin":
             raise ParameterError(
-                f"base_margin can't be combined with the {self.offset} of the model, which is taken from the data"
+                f"base_margin can't be combined with the {self.offset} of the model, which is read from the data"
             )
         if columns == self.offset.columns:
             return self

@@ -173,7 +173,7 @@ def _pandas_categories_of(file: _File, declared: Sequence[int]) -> dict[int, lis
     if len(file.pandas_categories) != len(declared):
         raise ParameterError(
             f"the LightGBM model has {len(file.pandas_categories)} columns of pandas categories and {len(declared)} "
-            "categorical features, and can't say which is which; train it with all of them as unordered categories"
+            "categorical features, and their order is ambiguous; train it with all of them as unordered categories"
         )
     return dict(zip(declared, file.pandas_categories, strict=True))
 
@@ -198,8 +198,8 @@ def _terms(file: _File, columns: Sequence[_Column]) -> dict[int, LinearTerm]:
         feature, span = columns[f].feature, _RANGE.fullmatch(file.infos[f])
         if span is None or not may_have_slope(feature):
             raise ParameterError(
-                f"the LightGBM model has linear leaves (linear_tree) over feature {shown(feature.name)}, whose range "
-                "it does not tell"
+                f"the LightGBM model has linear leaves (linear_tree) over feature {shown(feature.name)}, with an "
+                "unknown range"
             )
         try:
             low, high = map(float, span.groups())

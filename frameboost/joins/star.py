@@ -154,7 +154,7 @@ class Star:
             left_names, right_names = _keys_of_aggregates(right.aggregation, on, left_on, right_on, before)
         else:
             if before is not None:
-                raise ParameterError("before is for a table that fb.aggregate makes one row a key of")
+                raise ParameterError("before is for aggregates; pass fb.aggregate(...) as right")
             left_names, right_names = _keys(on, left_on, right_on)
         types = key_types(self._tables_with(left_names), source, left_names, right_names, dimension_name)
         parents = {self._tables_of[key] for key in left_names}
@@ -164,7 +164,7 @@ class Star:
             aggregation = replace(right.aggregation, is_before=before is not None)
             if before is not None:
                 if parent != FACTS:
-                    raise DataError(f"with before, the columns {listed(left_names)} must be those of the facts")
+                    raise DataError(f"with before, the columns {listed(left_names)} must be columns of the facts")
                 rows_for = partial(_aggregated_before, right, left_names, right_names, types)
             source = aggregated(right, None) if rows_for is None else rows_for(self._facts)
         columns = {
@@ -277,7 +277,8 @@ def _keys(on: On, left_on: On, right_on: On) -> tuple[tuple[str, ...], tuple[str
     keys = [_names(argument, value) for argument, value in arguments.items()]
     if len(keys[0]) != len(keys[-1]):
         raise ParameterError(
-            f"left_on names {counted(len(keys[0]), 'column')} and right_on {len(keys[1])}; a key has as many in both"
+            f"left_on names {counted(len(keys[0]), 'column')} and right_on {len(keys[1])}; a key has the same number "
+            "of columns in both"
         )
     return keys[0], keys[-1]
 

@@ -124,7 +124,8 @@ class Metric:
             whole = Expression(outer, tuple(aggregates))
         except ParameterError as error:
             raise ParameterError(
-                f"the metric {shown(self.sql)} is more than arithmetic of SUM, AVG, MIN, MAX and COUNT(*) over all rows"
+                f"the metric {shown(self.sql)} is more than arithmetic over SUM, AVG, MIN, MAX and COUNT(*) over all "
+                "rows"
             ) from error
         if whole.is_condition:
             raise ParameterError(f"metric {shown(self.name)}, {shown(self.sql)}, is true or false, not a number")

@@ -49,7 +49,7 @@ def calibrated_ensemble(predictor: Predictor, data: Any, target: str, weight: st
     link = calibration_link(rows.predictions, rows.labels, rows.weights, method, rises=rises)
     if (threshold := ensemble.parameters.get("threshold")) is not None:
         anew = advice("; choose it anew: model.with_threshold(...)")
-        warn(f"the threshold {threshold:g} was one of probabilities before calibration, and is one of others now{anew}")
+        warn(f"the threshold {threshold:g} was chosen before calibration, and now applies to other probabilities{anew}")
     # Predictions of rows that models held out are not calibrated.
     training = replace(ensemble.training, out_of_fold="")
     return replace(ensemble.changed(calibration=link), training=training)
@@ -111,7 +111,7 @@ def _platt(margins: Floats, labels: Floats, weights: Floats, *, rises: bool) -> 
         if rises:
             a, b = 0.0, float(np.log((weights * target).sum() / (weights * (1.0 - target)).sum()))
             instead = "the same for all, as the constraints of the model would be turned round otherwise"
-        warn(f"the margins rank these rows the wrong way round; the probability is {instead}")
+        warn(f"the margins rank these rows in reverse; the probability is {instead}")
     return Expression(f"1 / (1 + EXP(-({a!r} * margin + {b!r})))", ("margin",))
 
 

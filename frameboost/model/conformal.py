@@ -188,7 +188,7 @@ def conformal_interval(loss: Loss, scores: Floats, coverage: float, groups: pl.S
     if len(scores) < needed:
         raise DataError(
             f"coverage={coverage:g} takes at least {counted(needed, 'row')} to conform on, and there "
-            f"{'is' if len(scores) == 1 else 'are'} {len(scores):,}; with fewer, only infinite intervals have it"
+            f"{'is' if len(scores) == 1 else 'are'} {len(scores):,}; with fewer rows only infinite intervals reach it"
         )
     distance = conformal_distance(scores, coverage)
     lookup = None if groups is None else _by_group(scores, coverage, groups, distance)
@@ -272,5 +272,5 @@ def rows_needed(coverage: float) -> int:
 def _exact(coverage: float) -> Fraction:
     """Return the decimal number that a user writes: 0.55 times 20 is 11, and not more."""
     if not 0.0 < coverage < 1.0:
-        raise ParameterError(f"coverage must be between 0 and 1, without these, not {shown(coverage)}")
+        raise ParameterError(f"coverage must be between 0 and 1, both exclusive, not {shown(coverage)}")
     return Fraction(repr(float(coverage)))

@@ -62,7 +62,7 @@ def with_margins(source: Source, initial: Ensemble) -> tuple[Source, list[str]]:
         if types[feature.name] != feature.type.values:
             raise DataError(
                 f"feature {shown(feature.name)} has type {source.type_names()[feature.name]}, but {feature.type} in "
-                "the model to train on from; cast it to the same type"
+                "init_model; cast it to the same type"
             )
     names = [free_name(f"margin_of_init_model_{i}", source.names()) for i in range(initial.n_outputs)]
     trees_of = initial.trees_by_output()
@@ -96,14 +96,16 @@ def check_continues(initial: Ensemble, loss: Loss, parameters: Parameters, featu
         )
     if [f.name for f in features] != initial.feature_names:
         raise ParameterError(
-            f"init_model has the features {listed(initial.feature_names)}; train on with the same, in that order"
+            f"init_model has the features {listed(initial.feature_names)}; continue with the same, in that order"
         )
     if initial.parallel_trees != parameters.num_parallel_tree:
         raise ParameterError(
             f"init_model has num_parallel_tree={initial.parallel_trees}, not {parameters.num_parallel_tree}"
         )
     if initial.calibration is not None:
-        raise ParameterError("init_model is calibrated; train on from the model before, and calibrate the result")
+        raise ParameterError(
+            "init_model is calibrated; continue from the model before calibration, and calibrate the result"
+        )
 
 
 def join_ensembles(initial: Ensemble, added: Ensemble) -> Ensemble:

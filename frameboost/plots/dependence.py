@@ -113,7 +113,7 @@ def partial_dependence(
         for name, kind in zip(names, kinds, strict=True):
             frame = frame.filter(vega_values(frame[name].alias("value"), kind).is_not_null())
         if frame.is_empty():
-            raise DataError(f"features {shown(names[0])} and {shown(names[1])} are never both present")
+            raise DataError(f"features {shown(names[0])} and {shown(names[1])} are never both non-missing")
     long = individual_dependence(
         predictor_of(model), sampled(frame, rows), names, output, number=number, grid_of=frame,
         most=_MAX_CATEGORIES[len(names)],

@@ -80,9 +80,7 @@ def learning_curves(model: Model | pl.DataFrame) -> alt.VConcatChart:
         raise ParameterError(f"model must be a model or a frame that fb.cv returned, not {shown(model)}")
     long = long_history(history)
     if long.is_empty():
-        raise ParameterError(
-            "the model has no history: nothing was evaluated in its fit, or it was made of another model"
-        )
+        raise ParameterError("the model has no history: its fit evaluated nothing, or it is derived from another model")
     best = best or _best_round(long)
     sets = long["set"].unique(maintain_order=True).to_list()
     metrics = long["metric"].unique(maintain_order=True).to_list()

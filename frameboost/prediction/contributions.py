@@ -155,7 +155,7 @@ def check_bias(features: Sequence[Feature], *, ignore_case: bool = False) -> Non
     """Raise `ParameterError` if a feature has the name of the bias column."""
     for name in (feature.name for feature in features):
         if name == BIAS or (ignore_case and name.lower() == BIAS):
-            raise ParameterError(f"feature {shown(name)} has the name of the column of the mean margin; rename it")
+            raise ParameterError(f"feature {shown(name)} has the name of the bias column; rename it")
 
 
 def shap_explanation(ensemble: Ensemble, data: Any, output: int | str | None, *, approx: bool) -> Any:

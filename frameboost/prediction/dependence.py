@@ -165,9 +165,7 @@ def _responses(
         If the offset is missing in a row.
     """
     if output.lookup is not None:
-        raise ParameterError(
-            f"the interval differs by column {shown(output.lookup.column)}, besides the features; use another output"
-        )
+        raise ParameterError(f"the interval also depends on column {shown(output.lookup.column)}; use another output")
     if predictor.ensemble.offset is not None:
         predictor.ensemble.offset.check(frame)
     output = replace(output, names=())

@@ -130,7 +130,7 @@ class Predictor:
             self._fine_features.difference_update(coarse)
             warn(
                 f"{listed(coarse)}: float32 here, but float64 in training, where thresholds lie between numbers that "
-                "float32 does not tell apart; rows next to these may take the other branch: pass float64"
+                "are equal as float32; rows next to them may take the other branch: pass float64"
             )
         return types
 
@@ -390,7 +390,7 @@ _WORDS = {"string": "strings", "codes": "integers", "boolean": "Booleans"}
 def _check_lookup(source: Source, lookup: Lookup) -> None:
     """Raise `DataError` if the lookup's column is missing, or its type differs from the values of the lookup."""
     if lookup.column not in source.names():
-        raise DataError(f"the data lacks column {shown(lookup.column)}, by whose value the model's interval differs")
+        raise DataError(f"the data lacks column {shown(lookup.column)}, the groups of the model's interval")
     kind = source.types()[lookup.column]
     if kind is None or kind.family != lookup.type.family:
         raise DataError(

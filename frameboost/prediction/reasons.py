@@ -62,7 +62,7 @@ def check_no_reasons(top: object, sign: object, texts: object) -> None:
     """Raise `ParameterError` if options of reasons are passed without ``top``."""
     for name, value in (("sign", sign), ("texts", texts)):
         if top is None and value is not None:
-            raise ParameterError(f"{name} is for reasons; pass top too, the number of reasons a row")
+            raise ParameterError(f"{name} is for reason codes; set top, their number per row")
 
 
 def check_reasons(top: object, sign: object, texts: object, names: Sequence[str]) -> None:

@@ -1,6 +1,6 @@
 """A report of a model on one page of HTML, which opens without the network (`frameboost.Model.report`).
 
-It needs Altair, and vl-convert, which has Vega's JavaScript (``pip install 'frameboost[report]'``), so this package is
+It needs Altair, and vl-convert, for Vega's JavaScript (``pip install 'frameboost[report]'``), so this package is
 imported on first use.
 
 - `report`: the sections in their order, most of them, and the file
@@ -19,7 +19,7 @@ try:
     import vl_convert  # noqa: F401
 except ImportError as error:
     raise ImportError(
-        "a report needs Altair and vl-convert, which has Vega's JavaScript: pip install 'frameboost[report]'"
+        "a report needs Altair and vl-convert, for Vega's JavaScript: pip install 'frameboost[report]'"
     ) from error
 
 from frameboost.report.material import ReportOptions

@@ -274,7 +274,7 @@ def _columns_besides(source: LocalSource, options: ReportOptions) -> list[str]:
         of_labels = {name: getattr(options, name) for name in names}
         for argument, value in of_labels.items():
             if value is not None:
-                raise ParameterError(f"{argument} goes with labels; name their column, target=")
+                raise ParameterError(f"{argument} needs labels; set target, their column")
     columns = []
     for argument, name, parts in (
         ("groups", options.groups, "groups"),
@@ -288,8 +288,8 @@ def _columns_besides(source: LocalSource, options: ReportOptions) -> list[str]:
             raise DataError(f"{argument} column {shown(name)} is not in the data{near}")
         if source.types()[name] is None:
             raise DataError(
-                f"{argument} column {shown(name)} has type {source.type_names()[name]}, which can't tell {parts} "
-                "apart; convert it to an integer or a string"
+                f"{argument} column {shown(name)} has type {source.type_names()[name]}, which can't identify {parts}"
+                "; convert it to an integer or a string"
             )
         columns.append(name)
     return columns

@@ -223,7 +223,7 @@ def _stamp(kernel: Any) -> str:
             case None | bool() | int() | float() | str() | frozenset() | np.generic():
                 parts.append(f"{type(value).__name__} {value!r}")
             case _:
-                raise TypeError(f"kernels can't use a {type(value).__name__}: it is unknown when it changes")
+                raise TypeError(f"kernels can't use a {type(value).__name__}: it may change unnoticed")
 
     def add_code(code: CodeType, known: Mapping[str, Any], doc: str | None) -> None:
         parts.append(repr((code.co_code, code.co_varnames, code.co_names)))

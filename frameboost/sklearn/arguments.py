@@ -331,8 +331,8 @@ class Callbacks:
                 self._recorders.append(callback.eval_result)
             elif kind not in ("_LogEvaluationCallback", "EvaluationMonitor"):
                 raise ParameterError(
-                    f"callbacks has a {kind} of {library}'s, which has no meaning here; a callback is a function of a "
-                    "round and its metrics, and stops the fit where it returns True"
+                    f"callbacks has a {kind} of {library}'s, which is not supported; a callback is a function of a "
+                    "round and its metrics, and stops the fit by returning True"
                 )
 
     def record(self, metrics: ByAnyName) -> None:

@@ -101,7 +101,7 @@ def _checked(estimator: Any, X: Any, *, reset: bool) -> Any:
         raise DataError("X is a Star, whose rows scikit-learn can't count or choose; pass its collect(), or use fit")
     if isinstance(X, DatabaseTable):
         raise DataError(
-            "X is a table of a database, whose rows have no order, so y can't tell them; use frameboost.fit"
+            "X is a table of a database, whose rows have no order, so y can't match them; use frameboost.fit"
         )
     if isinstance(X, pl.LazyFrame):
         X = X.collect()
@@ -117,7 +117,7 @@ def _checked(estimator: Any, X: Any, *, reset: bool) -> Any:
     source = open_source(X, "X")  # which refuses columns of the same name
     validate_data(estimator, X, skip_check_array=True, reset=reset)
     if not isinstance(source, FrameSource):
-        raise TypeError("the rows of a DuckDB relation have no order, so y can't tell them; use frameboost.fit")
+        raise TypeError("the rows of a DuckDB relation have no order, so y can't match them; use frameboost.fit")
     if reset:
         names = zip(source.names(), names_in(estimator), strict=True)
         estimator._categorical = frozenset(name for own, name in names if own in source.categorical)

@@ -681,7 +681,7 @@ class Estimator(BaseEstimator):
         if n_estimators < initial.n_rounds:
             raise ParameterError(
                 f"n_estimators={n_estimators} is less than the {initial.n_rounds:,} rounds that there are; with "
-                "warm_start=True it is their number after the fit"
+                "warm_start=True it is the total after the fit"
             )
         return n_estimators - initial.n_rounds
 
@@ -720,8 +720,8 @@ class Estimator(BaseEstimator):
         is_number = isinstance(share, int | float | np.number) and not isinstance(share, bool)
         if not is_number or not (0 < share < 1 or (share >= 1 and share == int(share))):
             raise ParameterError(
-                "validation_fraction must be a share between 0 and 1, a number of rows or None, which watches the rows "
-                f"that are trained on, not {shown(share)}"
+                "validation_fraction must be a share between 0 and 1, a number of rows or None, which watches the "
+                f"training rows, not {shown(share)}"
             )
         training, part = held_out_rows(rows, share, seed, by_class=is_classifier(self))
         return training, [part]

@@ -271,7 +271,7 @@ class FrameBoostClassifier(ClassifierMixin, _Pointwise):
             self.classes_: Any = [np.unique(column) for column in target.T]
             objective = with_function(self._objective("binary:logistic"), 2)
             if family_of(objective) != "binary":
-                raise ParameterError(f"objective {shown(objective)} is not one of a multilabel y, 'binary:...'")
+                raise ParameterError(f"objective {shown(objective)} is not for a multilabel y; set 'binary:...'")
             return Rows(rows.frame, roles | {"target": target.astype(np.float64)}), objective, {}
         self.classes_ = self._classes_to_train_on(target, initial)
         roles["target"] = self._numbered(target, "y")
@@ -327,7 +327,7 @@ class FrameBoostClassifier(ClassifierMixin, _Pointwise):
     def _take(self, model: Model, facts: Mapping[str, Any]) -> None:
         loss = model.ensemble.loss
         if "kind" not in facts and not loss.has_probabilities and loss.family not in ("binary", "multi"):
-            raise ParameterError(f"the model has objective {shown(loss.name)}, which is not one of a classifier")
+            raise ParameterError(f"the model has objective {shown(loss.name)}, which is not for a classifier")
         super()._take(model, facts)
         n_labels, classes = facts.get("labels"), facts.get("classes") or model.classes or [0, 1]
         self.classes_ = [np.array([0, 1])] * n_labels if n_labels else np.array(classes)
@@ -342,7 +342,7 @@ class FrameBoostClassifier(ClassifierMixin, _Pointwise):
         family = family_of(objective)
         if family not in ("binary", "multi"):
             raise ParameterError(
-                f"objective {shown(objective)} is not one of a classifier, 'binary:...' or 'multi:...'"
+                f"objective {shown(objective)} is not for a classifier; set 'binary:...' or 'multi:...'"
             )
         if family == "binary" and n_classes > 2:
             raise ParameterError(f"objective {shown(objective)} is for two classes; y has {n_classes:,} classes")

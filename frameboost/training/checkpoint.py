@@ -578,7 +578,7 @@ class CheckpointFile:
         if release != __version__:  # which may grow other trees
             raise ModelFileError(
                 f"checkpoint {shown(str(self.path))} is of release {shown_json(release)}, and this is {__version__}; "
-                "go on with that release, or delete it to start again"
+                "resume with that release, or delete it to start again"
             )
 
     # --- writing ------------------------------------------------------------------------------------------------------

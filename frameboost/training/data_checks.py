@@ -201,7 +201,7 @@ def pick_features(
         if name in role_of:
             raise ParameterError(f"feature {shown(name)} is also the {argument_of(role_of[name])}")
         if name in marks:
-            raise ParameterError(f"feature {shown(name)} is also the column that selects the held-out rows")
+            raise ParameterError(f"feature {shown(name)} is also the column of held-out rows")
     types = source.types()
     for name in chosen:
         if types[name] is None:
@@ -231,8 +231,8 @@ def check_upper_bound(loss: Loss, roles: Mapping[str, str]) -> None:
         raise ParameterError(f"label_upper_bound is for objective 'survival:aft', not for {shown(loss.name)}")
     if "upper" in loss.roles and "upper" not in roles:
         raise ParameterError(
-            f"objective {shown(loss.name)} needs label_upper_bound, the column of the latest that a time can be: the "
-            "target where it is known, NULL where it has not ended"
+            f"objective {shown(loss.name)} needs label_upper_bound, the column of upper bounds of the times: the "
+            "target where it is known, NULL where it is right-censored"
         )
 
 
@@ -258,7 +258,7 @@ def check_rows(
 
 def check_held_out(rows: Rows, loss: Loss, roles: Mapping[str, str], name: str) -> None:
     """Raise `DataError` if rows can't be evaluated on."""
-    what = "the data" if name == "data" else f"{shown(name)}, the data to validate on,"
+    what = "the data" if name == "data" else f"{shown(name)}, the held-out data,"
     _checked_summary(rows, loss, roles, what, least=1)
 
 
@@ -414,7 +414,7 @@ def with_group(source: Source, roles: Mapping[str, str], group: str | None) -> d
             raise ParameterError(f"group {shown(group)} is also the {argument_of(role)}")
     if source.types()[group] is None:
         raise DataError(
-            f"group column {shown(group)} has type {source.type_names()[group]}, which can't tell queries apart; "
+            f"group column {shown(group)} has type {source.type_names()[group]}, which can't identify queries; "
             "convert it to an integer or a string"
         )
     return {**roles, "qid": group}
@@ -431,7 +431,7 @@ def check_queries(
     if "qid" not in roles:
         if "qid" in loss.roles or ranking:
             needs = f"objective {shown(loss.name)}" if "qid" in loss.roles else f"eval_metric {shown(ranking[0].name)}"
-            raise ParameterError(f"{needs} needs group, the column that tells which query a row belongs to")
+            raise ParameterError(f"{needs} needs group, the column of query ids")
         return
     if "qid" not in loss.roles and not ranking:
         raise ParameterError(
@@ -458,8 +458,8 @@ def _check_rows_of_queries(rows: Rows, roles: Mapping[str, str]) -> None:
     spread = Expression("heaviest - lightest", ("heaviest", "lightest"))
     if rows.aggregate({"spread": Aggregate("max", spread)})["spread"]:
         raise DataError(
-            f"weight {shown(roles['weight'])} differs between rows of one query; in ranking a weight is that of a "
-            f"whole query, so all rows of a value of {shown(roles['qid'])} must have the same"
+            f"weight {shown(roles['weight'])} differs between rows of one query; in ranking weights are per query, so "
+            f"all rows of a query of {shown(roles['qid'])} must have the same"
         )
 
 
@@ -726,13 +726,13 @@ def _check_same(known: Labels, labels: Sequence[str], target: str, model: str) -
 def _check_held_out(source: Source, target: str, labels: Sequence[str], name: str) -> None:
     if _family(source, target) != "string":
         raise DataError(
-            f"target {shown(target)} has type {source.type_names()[target]} in {shown(name)}, the data to validate on, "
+            f"target {shown(target)} has type {source.type_names()[target]} in {shown(name)}, the held-out data, "
             "but labels in training; cast it to the same type"
         )
     if unknown := [label for label in source.labels(target, _MAX_LABELS + 1) if label not in labels]:
         raise DataError(
-            f"target {shown(target)} has the label {shown(unknown[0])} in {shown(name)}, the data to validate on, "
-            f"which no row of training has; there it is one of {listed(labels)}"
+            f"target {shown(target)} has the label {shown(unknown[0])} in {shown(name)}, the held-out data, "
+            f"which is unknown from training; labels there are {listed(labels)}"
         )
 
 

@@ -59,7 +59,7 @@ def refitted(
     offset = ensemble.offset
     roles |= {} if offset is None else offset.roles(loss.margins)
     if "qid" in loss.roles and group is None:
-        raise ParameterError(f"objective {shown(loss.name)} needs group, the column that tells queries apart")
+        raise ParameterError(f"objective {shown(loss.name)} needs group, the column of query ids")
     if "qid" not in loss.roles and group is not None:
         raise ParameterError(f"group is for the rank:* objectives; objective {shown(loss.name)} does not use it")
     _check_types(source, features)

@@ -150,9 +150,9 @@ def auto(
     deadline = Deadline(time_limit)
     for name, value in (("time", time), ("groups", groups)):
         if value is not None and options.get("stratified"):
-            raise ParameterError(f"{name} can't be combined with stratified=True: it tells the folds by itself")
+            raise ParameterError(f"{name} can't be combined with stratified=True: it defines the folds itself")
     if time is not None and groups is not None:
-        raise ParameterError("groups can't be combined with time: the rows that are held out are the last ones")
+        raise ParameterError("groups can't be combined with time: the held-out rows are the last ones")
     rows_needed(coverage)  # raises before any work starts
     budget = None if fits is None else SqlBudget.of("fits", fits)
     arguments = for_several_fits(options)
@@ -257,7 +257,7 @@ def _refuse(settings: Parameters) -> None:
     """Raise `ParameterError` if a parameter of `fit` conflicts with a search."""
     if settings.tree_method != "hist":
         raise ParameterError(
-            f"auto trains with tree_method='hist', as {shown(settings.tree_method)} has not all of its shapes of trees"
+            f"auto trains with tree_method='hist', as {shown(settings.tree_method)} can't grow all of its trees"
         )
 
 
@@ -452,7 +452,7 @@ def _check_folds(folds: Sequence[Fold], targets: Sequence[str], labels: Labels) 
         target, label = only
         raise DataError(
             f"target {shown(target)} has other values than {_named(label, labels)} in too few rows: all of "
-            "these would be held out together, and the other rows would have nothing to learn from"
+            "these would be held out together, and the other rows would be constant"
         )
 
 

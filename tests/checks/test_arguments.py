@@ -181,7 +181,7 @@ REFUSED = [
     (lambda m: m["a":"b"], "slice a model by rounds, such as model[:50], not by slice('a', 'b', None)"),
     (lambda m: m.sql(columns={"x": "\ud800"}), "the name '\\ud800' holds an unpaired surrogate"),
     (lambda m: fb.fit(DATA, "\ud800"), "target holds an unpaired surrogate: '\\ud800'"),
-    (lambda m: fb.FrameBoostClassifier(objective=5).fit([[1], [2]], [1, 2]), "objective 5 is not one of a classifier"),
+    (lambda m: fb.FrameBoostClassifier(objective=5).fit([[1], [2]], [1, 2]), "objective 5 is not for a classifier"),
     (lambda m: fb.FrameBoostRegressor().fit([[1], [2]], [1, 10**400]), "y holds a number beyond any float64"),
     (lambda m: fb.FrameBoostRegressor().fit([[1], [2]], [1, 2], eval_set=[(1,)]),
      "eval_set must be a list of pairs (X, y)"),

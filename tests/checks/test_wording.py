@@ -25,7 +25,7 @@ NOT_OF_COMMANDS = (
 # What messages of other modules are about that no command can be given either.
 ONLY_IN_PYTHON = re.compile(
     r"Dask|Spark|fb\.table|relation|sparse matrix|X\b.*\by\b|of a row|rows 0 and|of your function|callback|challenger"
-    r"|of a star|form='shap'|paramstyle|DuckDB connection|con has a result|slice|a dict of columns to functions"
+    r"|of a star|form='shap'|paramstyle|DuckDB connection|con has a pending result|slice|a dict of columns to functions"
     r"|Python function|arrays of Python|terms must|divides rows of this process"
     r"|fb\.from_|fb\.load|fb\.cv returned|must be a Model|row has|baseline (?:must be|has no rows)|DatabaseModel:"
 )

@@ -184,7 +184,7 @@ def test_reasons_are_those_of_python_and_of_the_query(here, capsys):
     ("reasons kind.json flights.csv", "name one by --output: 0, 1, 2"),
     ("reasons delay.json flights.csv --sign two", "invalid int value: 'two'"),
     ("register delay.json --name f --in flights.duckdb --dialect postgres", "--in is for a DuckDB file"),
-    ("register delay.json --name f --in flights.duckdb --column-map carrier=c", "takes the columns by their place"),
+    ("register delay.json --name f --in flights.duckdb --column-map carrier=c", "passes the columns by position"),
 ])  # fmt: skip
 def test_usage_of_rows_here_or_there(here, capsys, line, says):
     assert says in refused(capsys, line, 2)

@@ -69,7 +69,7 @@ def test_what_needs_one_value_a_leaf_says_so():
         lambda: model.query("t", form="table", trees="trees"),
         lambda: model.to_xgboost("never written.json"),
     ):
-        with pytest.raises(ParameterError, match=r"needs leaves with one value each.*linear_tree=True"):
+        with pytest.raises(ParameterError, match=r"needs constant leaves.*linear_tree=True"):
             call()
 
 

@@ -182,7 +182,7 @@ def test_what_does_not_fit_is_refused_or_said():
     database = model.database(limits={"text": 7_000})
     said = (
         r"^the Shapley values do not fit into one query: it has .*[\d,]+ bytes, and a query in duckdb at most 7,000; "
-        r".* take approx=True, Saabas' .* a fifth of the rows$"
+        r".* set approx=True for Saabas' .* a fifth of the rows$"
     )
     with pytest.raises(fb.ParameterError, match=said):
         database.explain_query("t", approx=False)
@@ -235,8 +235,8 @@ def chain(levels: int):
     [
         ({"approx": "yes"}, "approx must be True, False or 'auto', not 'yes'"),
         ({"approx": 1}, "approx must be True, False or 'auto', not 1"),
-        ({"sign": 1}, "sign is for reasons; pass top too, the number of reasons a row"),
-        ({"texts": {}}, "texts is for reasons; pass top too, the number of reasons a row"),
+        ({"sign": 1}, "sign is for reason codes; set top, their number per row"),
+        ({"texts": {}}, "texts is for reason codes; set top, their number per row"),
         ({"top": 1, "sign": 0}, "sign must be 1, for reasons that raise the margin only, -1, for those that lower it, "
                                 "or None, not 0"),
         ({"top": 1, "sign": True}, "sign must be 1, for reasons that raise the margin only, -1, for those that lower "

@@ -89,7 +89,7 @@ _REFUSED = {
     "computed": ({"features": pl.col("x_1") + 1},
                  "features takes columns of the data; [(col(\"x_1\")) + (dyn int: 1)] computes one: add it to the data "
                  "with with_columns first"),
-    "nothing": ({"features": cs.duration()}, "chooses no column of 'id', 'x_1', 'x_2', 'kind', 'w', 'held', 'y'"),
+    "nothing": ({"features": cs.duration()}, "selects no column of 'id', 'x_1', 'x_2', 'kind', 'w', 'held', 'y'"),
     "nothing left": ({"features": ["x_1"], "exclude": cs.integer()}, "leaves no feature of 'x_1'"),
     "a number": ({"exclude": 3},
                  "exclude must be a list of column names, a polars selector or a function of a name, not 3"),

@@ -341,7 +341,7 @@ def test_a_result_that_is_not_read_to_its_end_is_told_before_any_work(con):
     con.execute("FROM range(1000000)").fetchone()
     star = fb.join(con.table("flights"), con.table("mine"), left_on="int16", right_on="x")
     for data in (con.table("flights"), con.table("flights").filter("random() < 2")):
-        with pytest.raises(fb.DataError, match="has a result that is not read to its end, as after") as error:
+        with pytest.raises(fb.DataError, match="has a pending result, as after") as error:
             fb.fit(data, "amount", **SHAPE)
         assert not hasattr(error.value, "__notes__")
     with pytest.raises(fb.DataError):

@@ -51,7 +51,7 @@ def test_groups_stay_together_and_are_dealt_evenly(who, seed):
         (["a"] * 6, "groups column 'who' has one value in all rows; 3 folds need as many groups"),
         (["a", "b"] * 3, "groups column 'who' has 2 distinct values; 3 folds need as many groups"),
         (["a", "b", None] * 2, "groups column 'who' is NULL or NaN in 2 rows; set a group in every row"),
-        ([[1], [2], [3]] * 2, r"groups column 'who' has type List\(Int64\), which can't tell groups apart"),
+        ([[1], [2], [3]] * 2, r"groups column 'who' has type List\(Int64\), which can't identify groups"),
     ],
 )
 def test_groups_that_cannot_be_dealt(who, message):

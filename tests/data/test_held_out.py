@@ -150,7 +150,7 @@ def test_all_forms_give_one_history(engine):
 def test_the_column_that_marks_held_out_rows_is_no_feature():
     both = pl.concat([TRAIN.with_columns(held=False), ODD.with_columns(held=True)]).drop("w", "late")
     assert fb.fit(both, "y", valid="held", **SHAPE).features == FEATURES
-    with pytest.raises(fb.ParameterError, match="feature 'held' is also the column that tells"):
+    with pytest.raises(fb.ParameterError, match="feature 'held' is also the column of held-out rows"):
         fb.fit(both, "y", valid="held", features=["x", "held"])
 
 
@@ -337,16 +337,16 @@ def test_what_is_no_predicate_is_refused_with_the_words_of_a_database(predicate)
 @pytest.mark.slow
 @pytest.mark.parametrize("engine", ENGINES)
 @cases(("valid", "message"), [
-    (ODD.clear(), "'valid', the data to validate on, has no rows; it needs at least 1"),
-    ("x > 99", "'valid', the data to validate on, has no rows; it needs at least 1"),
+    (ODD.clear(), "'valid', the held-out data, has no rows; it needs at least 1"),
+    ("x > 99", "'valid', the held-out data, has no rows; it needs at least 1"),
     ("x > -99", "the data has no rows; training needs at least 2"),
-    (ODD.drop("y"), "column 'y' is not in 'valid', the data to validate on"),
-    (ODD.drop("n"), "column 'n' is not in 'valid', the data to validate on"),
-    (ODD.cast({"n": pl.Int8}), "feature 'n' has type Int8 in 'valid', the data to validate on, but Int64 in training"),
-    (ODD.cast({"y": pl.String}), "column 'y' has type String in 'valid', the data to validate on; it must be numeric"),
+    (ODD.drop("y"), "column 'y' is not in 'valid', the held-out data"),
+    (ODD.drop("n"), "column 'n' is not in 'valid', the held-out data"),
+    (ODD.cast({"n": pl.Int8}), "feature 'n' has type Int8 in 'valid', the held-out data, but Int64 in training"),
+    (ODD.cast({"y": pl.String}), "column 'y' has type String in 'valid', the held-out data; it must be numeric"),
     (ODD.with_columns(y=pl.lit(None, pl.Float64)), "target 'y' is NULL or NaN in 90 of 90 rows"),
     (ODD.with_columns(w=-pl.col("w")), "weight 'w' holds negative values"),
-    ({"a": ODD, "b": ODD.drop("n")}, "column 'n' is not in 'b', the data to validate on"),
+    ({"a": ODD, "b": ODD.drop("n")}, "column 'n' is not in 'b', the held-out data"),
 ])  # fmt: skip
 def test_rows_that_can_not_be_validated_on_are_refused(valid, message, engine):
     with pytest.raises(fb.DataError) as error:

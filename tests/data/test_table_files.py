@@ -77,7 +77,7 @@ def test_other_columns_give_no_warning(content, tmp_path):
 
 SAID = [
     ("t.csv", csv([*ROWS, "1"]) + b"2,3\n", "'t.csv' has a row that is too short: line 102 has 1 field, and the"),
-    ("t.csv", csv(["", *ROWS]), "line 2 has 0 fields, and the header has 2; what such rows lack is read as NULL"),
+    ("t.csv", csv(["", *ROWS]), "line 2 has 0 fields, and the header has 2; missing values of such rows"),
     ("t.csv.gz", gzip.compress(csv([*ROWS, "1"])), "line 102 has 1 field"),
     ("t.tsv", b'x\ty\n1\t2\n"a\nb"\t2\n3\n', "line 5 has 1 field, and the header has 2"),  # a value of two lines
     ("t.ndjson", b'{"x":1,"y":1}\n{"x":"b","y":2}\n', "has strings, such as 'b', and others, such as 1; write"),
@@ -121,7 +121,7 @@ def test_a_file_that_is_named_twice_is_read_twice(tmp_path, monkeypatch):
     path = written(tmp_path, csv(ROWS), "a.csv")
     monkeypatch.chdir(tmp_path)
     for data in ([path, "a.csv"], [path, "*.csv"], (path, path)):
-        with pytest.warns(fb.FrameboostWarning, match=r"a\.csv' is 2 times among the files of the data, so its rows"):
+        with pytest.warns(fb.FrameboostWarning, match=r"a\.csv' is listed 2 times in the data, so its rows"):
             source = open_source(data)
         assert source.frame.collect()["x"].to_list() == [*range(100), *range(100)]
 

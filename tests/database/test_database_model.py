@@ -91,7 +91,7 @@ def test_columns_are_named_by_a_function():
             assert '"X"' in by_function and '"YEARS"' in by_function
     found = con.sql(sure.database(columns=lambda name: name.upper()).query("upper", keep=["id"])).order("id").fetchall()
     assert [score for _, score in found] == sure.predict(rows).to_list()
-    with pytest.raises(fb.ParameterError, match="columns must return a name, and it returned 1 of 'x'"):
+    with pytest.raises(fb.ParameterError, match="columns must return a column name, not 1 for 'x'"):
         sure.database(columns=len)
     with pytest.raises(fb.ParameterError, match="columns gives 'x', 'X' the same name, 'X'"):
         fb.fit(FRAME.with_columns(X="x"), "y", features=["x", "X"], n_estimators=1).database("tsql", columns=str.upper)

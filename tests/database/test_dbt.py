@@ -228,7 +228,7 @@ def test_an_adapter_that_appends_is_told_to_merge(tmp_path):
 @cases(
     ["how", "sentence"],
     [
-        ({"materialized": "incremental"}, r"would append all rows at each run; name .* unique_key='id', or the rows"),
+        ({"materialized": "incremental"}, r"would append all rows at each run; set .* unique_key='id', or the rows"),
         ({"materialized": "incremental", "unique_key": "no", "keep": ["id"]}, "unique_key has 'no', which keep must"),
         ({"materialized": "incremental", "unique_key": 5}, "unique_key must be a column name"),
         ({"materialized": "incremental", "unique_key": ["a", 5]}, "unique_key must be a column name"),
@@ -250,7 +250,7 @@ def test_an_incremental_model_says_which_rows(how, sentence, tmp_path):
 def test_names_that_dbt_does_not_take(tmp_path, name):
     model, _ = small()
     sentences = {
-        "name": f"name must be a name as dbt's are, of letters, digits and underscores, not {name!r}",
+        "name": f"name must be a valid dbt name, of letters, digits and underscores, not {name!r}",
         "source": "source must be the name of a dbt model, of letters, digits and underscores, or a source and its "
         f"table ('raw.orders'), not {name!r}",
     }
@@ -516,7 +516,7 @@ def test_a_folder_within_a_project_is_not_the_project(tmp_path, monkeypatch):
     with pytest.raises(fb.ParameterError, match="is within a dbt project; pass its folder, "):
         small()[0].database().to_dbt(tmp_path / "transform", "scored", "orders")
     monkeypatch.setitem(sys.modules, "yaml", None)
-    with pytest.raises(fb.ParameterError, match=r"takes PyYAML: pip install 'frameboost\[dbt\]'"):
+    with pytest.raises(fb.ParameterError, match=r"needs PyYAML: pip install 'frameboost\[dbt\]'"):
         small()[0].database().to_dbt(tmp_path, "scored", "orders")
     assert list(every_file(tmp_path)) == ["dbt_project.yml"]
     small()[0].database().to_dbt(tmp_path.parent / "none", "scored", "orders")  # has no YAML to read

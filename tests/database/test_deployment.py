@@ -161,7 +161,7 @@ def test_an_update_is_stamped(database):
     columns = ", ".join(map(quote, ("id", "score", "model_hash", "model_version")))
     written = sorted(warehouse.rows(f"SELECT {columns} FROM {quote('written')} WHERE {quote('scored_at')} IS NOT NULL"))
     assert written == [(i, score, SECOND.sha256, "3") for i, score in enumerate(predicted(SECOND))]
-    with pytest.raises(fb.ParameterError, match="'scored_at' is one of those that stamp writes"):
+    with pytest.raises(fb.ParameterError, match="'scored_at' is written by stamp; set another name"):
         called.update_sql("written", "scored_at", stamp=True)
 
 
@@ -220,7 +220,7 @@ def test_functions_are_sql_of_each_database_or_refused():
     for name in DIALECTS:
         database = FIRST.database(name)
         if name in refused:
-            with pytest.raises(fb.ParameterError, match=f"{name} has no functions that are SQL of one row"):
+            with pytest.raises(fb.ParameterError, match=f"{name} has no scalar functions in SQL"):
                 database.create_function_sql("s.score")
             continue
         text = database.create_function_sql("s.score")

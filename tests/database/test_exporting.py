@@ -210,7 +210,7 @@ def test_types_that_no_udf_takes(con, type_name):
     model = random_model([FeatureType(type_name)], ["x"], random.Random(1), n_trees=2, depth=2)
     with pytest.raises(fb.ParameterError) as error:
         model.register(con, "f", form="udf")
-    assert f"feature 'x' has type {type_name}, which DuckDB can't hand to a udf" in str(error.value)
+    assert f"feature 'x' has type {type_name}, which DuckDB can't pass to a udf" in str(error.value)
 
 
 @pytest.mark.slow
@@ -300,7 +300,10 @@ def test_invalid_options_of_register_are_refused(monkeypatch):
     con = duckdb.connect()
     for how, sentence in [
         ({"form": "c"}, "form must be one of 'auto', 'macro', 'udf', not 'c'"),
-        ({"form": "udf", "temporary": False}, "a udf goes with the connection; temporary=False needs form='macro'"),
+        (
+            {"form": "udf", "temporary": False},
+            "a udf is dropped with the connection; temporary=False needs form='macro'",
+        ),
     ]:
         with pytest.raises(fb.ParameterError) as error:
             model.register(con, "f", **how)

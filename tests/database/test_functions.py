@@ -186,7 +186,7 @@ def test_functions_that_the_model_itself_calls(con, name):
         FRAME.with_columns(pl.col("x").cast(pl.Float64), late=pl.col("y") > 0).drop("y"), "late",
         objective="binary:logistic", **SHAPE,
     )  # fmt: skip
-    sentence = f"the model's SQL calls {name!r} itself, so its macro can't be called so; set another name"
+    sentence = f"the model's SQL calls {name!r} itself, so its macro can't have that name; set another name"
     refused(con, sentence, name, late, replace=True)
     late.register(con, "case", replace=True)
     assert value(con, '"case"(4)') == pytest.approx(late.predict(pl.DataFrame({"x": [4.0]})).item())

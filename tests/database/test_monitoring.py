@@ -293,15 +293,15 @@ def test_every_dialect_has_the_query_and_the_statements(dialect):
 
 
 @cases("arguments, message", [
-    ({"last": 3}, "need time, the name of a column"),
-    ({"time": "at", "until": END}, "needs last, their number"),
+    ({"last": 3}, "set time, a column"),
+    ({"time": "at", "until": END}, "set last, their number"),
     ({"time": "at", "last": 1, "until": "2026-01-01"}, "until must be a datetime without a time zone"),
     ({"window": "year"}, "window must be one of 'hour'"),
     ({"measures": ["psi"]}, "measures must be a list of 'rows', .*'metric', not"),
     ({"measures": ["metric"]}, "there is nothing to measure"),
     ({"by": "measure"}, "by column 'measure' has the name of another column"),
     ({"baseline": 3}, "baseline must be a frame"),
-    ({"eval_metric": "rmse"}, "eval_metric is for rows with labels, which needs target"),
+    ({"eval_metric": "rmse"}, "eval_metric needs labels: set target"),
     ({"labelled": 2}, "labelled must be a number from 0 to 1"),
 ])  # fmt: skip
 def test_what_a_query_has_not_is_said(arguments, message):

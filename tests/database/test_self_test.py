@@ -350,7 +350,7 @@ def test_columns_of_hostile_names_are_known(name):
 
 def test_catalogs_that_need_a_schema_or_are_none():
     model = MODELS["squared error"]()
-    with pytest.raises(ParameterError, match=r"must name the schema too, as 'sales\.orders'"):
+    with pytest.raises(ParameterError, match=r"must name its schema, as 'sales\.orders'"):
         model.database("bigquery").check_columns_query("orders")
     assert "`p`.`sales`.INFORMATION_SCHEMA" in model.database("bigquery").check_columns_query("p.sales.orders")
     with pytest.raises(ParameterError, match="no catalog"):

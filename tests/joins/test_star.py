@@ -267,7 +267,7 @@ def test_queries_join_the_tables_that_relations_are():
         for right in (rows, fb.aggregate(rows, "id", {"v": "max"}), con.sql("SELECT id, v + 1 AS v FROM ord")):
             star = fb.join(con.table("f"), right, on="id", prefix="d_")
             model = fb.fit(star, "y", n_estimators=1, max_depth=1)
-            with pytest.raises(fb.ParameterError, match=r"^dimension 1 of the model is rows without a table's"):
+            with pytest.raises(fb.ParameterError, match=r"^dimension 1 of the model is not a table"):
                 model.query("f")
             assert con.sql(model.query("f", tables={"dimension 1": "ord"})).count("*").fetchall() == [(60,)]
         assert model.evaluate(star, "y").metrics["value"][0] >= 0

@@ -136,7 +136,7 @@ def test_raw_margins_have_the_threshold_of_their_probability():
 
 def test_a_calibrated_model_keeps_the_number():
     model = fb.fit(ROWS, "yes", threshold=0.2, **OPTIONS)
-    with pytest.warns(fb.FrameboostWarning, match=r"^the threshold 0\.2 was one of probabilities before calibration"):
+    with pytest.warns(fb.FrameboostWarning, match=r"^the threshold 0\.2 was chosen before calibration"):
         model = model.calibrate(ROWS, "yes")
     expected = ["y'es" if p > 0.2 else 'n"o' for p in model.predict(ROWS)]
     assert model.predict(ROWS, output="class").to_list() == expected

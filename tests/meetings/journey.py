@@ -280,7 +280,7 @@ def _refitted(journey: _Journey, model: fb.Model) -> fb.Model:
 def _calibrated(journey: _Journey, model: fb.Model) -> fb.Model:
     if model.parameters.get("threshold") is None:
         return model.calibrate(journey.frame, journey.target)
-    with pytest.warns(fb.FrameboostWarning, match="^the threshold 0.4 was one of probabilities before calibration"):
+    with pytest.warns(fb.FrameboostWarning, match="^the threshold 0.4 was chosen before calibration"):
         return model.calibrate(journey.frame, journey.target)
 
 

@@ -167,9 +167,9 @@ def test_own_metrics_know_every_prediction_margin_and_bound():
     ("COUNT(DISTINCT label)", "counts values; only COUNT(*) can be used"),
     ("MIN(label, 2)", "has an aggregate of something else than one expression"),
     ("SUM(DISTINCT label)", "has an aggregate of something else than one expression"),
-    ("SUM(label) + label", "is more than arithmetic of SUM, AVG, MIN, MAX and COUNT(*) over all rows"),
-    ("SUM(label) OVER ()", "is more than arithmetic of SUM"),
-    ("SUM(label) FILTER (WHERE label > 0)", "is more than arithmetic of SUM"),
+    ("SUM(label) + label", "is more than arithmetic over SUM, AVG, MIN, MAX and COUNT(*) over all rows"),
+    ("SUM(label) OVER ()", "is more than arithmetic over SUM"),
+    ("SUM(label) FILTER (WHERE label > 0)", "is more than arithmetic over SUM"),
     ("SUM(label); DROP TABLE t", "is not one SQL expression"),
 ])  # fmt: skip
 def test_what_is_no_metric_is_refused(sql, message):

@@ -131,8 +131,8 @@ def test_what_no_interval_can_be_made_of_is_refused():
         return str(error.value)
 
     assert message(coverage=0.99) == (
-        "coverage=0.99 takes at least 99 rows to conform on, and there are 20; with fewer, only infinite intervals "
-        "have it"
+        "coverage=0.99 takes at least 99 rows to conform on, and there are 20; with fewer rows only infinite "
+        "intervals reach it"
     )
     assert "takes at least 1 row " in message(scores[:0], coverage=0.5)
     for coverage in (0.0, 1.0, math.nan):

@@ -106,7 +106,7 @@ def test_what_does_not_fit_the_model_is_refused(frame):
         other = fb.fit(small, "amount", features=["int16"], objective=objective, n_estimators=1, **{name: value})
         told = message(init_model=other, objective=objective)
         assert told == f"init_model was trained with {name}={value}, not {default}; give the same"
-    assert "has the features 'float64', 'int16'; train on with the same" in message(features=["int16"])
+    assert "has the features 'float64', 'int16'; continue with the same" in message(features=["int16"])
     assert "num_parallel_tree=1, not 2" in message(num_parallel_tree=2)
     assert "base_margin can't be combined with an init_model that has no offset" in message(base_margin="amount")
     assert "lacks 1 feature of the model: 'int16'" in message(small.drop("int16"))

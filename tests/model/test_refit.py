@@ -117,7 +117,7 @@ def test_a_calibration_does_not_turn_a_constraint_round():
     assert_monotone(flat, {"x": 1}, "mean")
     share = (wrong["late"].sum() + 1) / (len(wrong) + 2)
     assert flat.predict(data).to_list() == pytest.approx([share] * len(data), abs=0.01)
-    with pytest.warns(fb.FrameboostWarning, match="rank these rows the wrong way round"):
+    with pytest.warns(fb.FrameboostWarning, match="rank these rows in reverse"):
         turned = fb.fit(data, "late", **how).calibrate(wrong, "late")
     assert turned.predict(wrong).sum() == pytest.approx(wrong["late"].sum(), rel=0.05)
     assert constrained.calibrate(wrong, "late", method="isotonic").predict(data).n_unique() == 1

@@ -246,7 +246,7 @@ def test_what_does_not_respond_is_refused(models):
     assert message("amount", data=empty) == "feature 'amount' has no value in any row"
     assert message("day", data=DATA[:0]) == "the data has no rows"
     never = DATA.with_columns(pl.lit(None, dtype=pl.String).alias("text"))
-    assert message(["text", "day"], data=never) == "features 'text' and 'day' are never both present"
+    assert message(["text", "day"], data=never) == "features 'text' and 'day' are never both non-missing"
 
 
 def test_distributions_count_rows():

@@ -204,5 +204,5 @@ def test_labels_to_validate_on_are_as_many(labels):
     assert classifier.fit(table[:150], y[:150], eval_set=[(table[150:], y[150:])]).n_iter_ < 60
     with pytest.raises(ValueError, match=r"^y of eval_set\[0\] has shape \(50,\), and y \(150, 3\)$"):
         classifier.fit(table[:150], y[:150], eval_set=[(table[150:], y[150:, 0])])
-    with pytest.raises(fb.ParameterError, match=r"is not one of a multilabel y, 'binary:...'$"):
+    with pytest.raises(fb.ParameterError, match=r"is not for a multilabel y; set 'binary:...'$"):
         fb.FrameBoostClassifier(objective="multi:softprob").fit(table, y)

@@ -101,7 +101,7 @@ def test_parameters_are_checked_when_fitting():
         fb.FrameBoostRegressor(n_estimators=0).fit(X, y)
     with pytest.raises(fb.ParameterError, match=r"objective must be an fb\.Objective or one of"):
         fb.FrameBoostRegressor(objective="reg:no").fit(X, y)
-    with pytest.raises(fb.ParameterError, match="is not one of a classifier"):
+    with pytest.raises(fb.ParameterError, match="is not for a classifier"):
         fb.FrameBoostClassifier(objective="reg:squarederror").fit(X, y > 0)
     with pytest.raises(fb.ParameterError, match="is for two classes; y has 3 classes"):
         fb.FrameBoostClassifier(objective="binary:hinge").fit(X, np.arange(len(y)) % 3)

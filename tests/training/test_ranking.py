@@ -296,13 +296,13 @@ def test_small_gains_are_kept_beside_very_large_ones():
 @cases(
     ("options", "error", "message"),
     [
-        ({"group": None}, fb.ParameterError, "objective 'rank:ndcg' needs group, the column that tells which query"),
+        ({"group": None}, fb.ParameterError, "objective 'rank:ndcg' needs group, the column of query ids"),
         ({"group": "nowhere"}, fb.DataError, "group column 'nowhere' is not in the data"),
         ({"group": "y"}, fb.ParameterError, "group 'y' is also the target"),
         ({"group": "a", "features": ["a"]}, fb.ParameterError, "feature 'a' is also the group"),
-        ({"group": "list"}, fb.DataError, r"group column 'list' has type List\(Int64\), which can't tell"),
+        ({"group": "list"}, fb.DataError, r"group column 'list' has type List\(Int64\), which can't identify"),
         ({"group": "holes"}, fb.DataError, "group 'holes' is NULL or NaN in 2 of 4 rows; set a query in every row"),
-        ({"weight": "w"}, fb.DataError, "weight 'w' differs between rows of one query; in ranking a weight is that of"),
+        ({"weight": "w"}, fb.DataError, "weight 'w' differs between rows of one query; in ranking weights are"),
         ({"target": "half"}, fb.DataError, r"target 'half' holds other values than the integers 0 to 31 \("),
         ({"target": "huge"}, fb.DataError, "target 'huge' holds other values than the integers 0 to 31"),
         ({"target": "below", "ndcg_exp_gain": False}, fb.DataError, "holds other values than numbers of 0 or more"),

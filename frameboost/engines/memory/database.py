@@ -74,8 +74,8 @@ class DatabaseColumns:
     def values(self, number: int) -> pl.Series:
         """See `FeatureColumns.values`: values stay in the database."""
         raise DataError(
-            f"the values of feature {shown(self.features[number].name)} stay in the database, and this fit needs them "
-            "here; pass the rows as a frame"
+            f"this fit needs the values of feature {shown(self.features[number].name)}, which stay in the database; "
+            "pass the rows as a frame"
         )
 
     def count_missing(self, sample: pl.Series | None) -> list[int]:
@@ -119,7 +119,7 @@ class DatabaseColumns:
         if len(groups) > 1 and self.source.key is None:
             raise ParameterError(
                 f"a query of the codes of {len(codes):,} features is larger than {self.source.dialect.name} takes; "
-                "name a key, by which the rows of several queries are put together, fb.table(..., key='id'), or use a "
+                "set a key that aligns the rows of several queries, fb.table(..., key='id'), or use a "
                 "smaller max_bin"
             )
         return [packed for group in groups for packed in self._codes_of(group, codes, bins)]

@@ -124,8 +124,8 @@ class ShardedEngine:
             split_queries = self._pool.gather([_first_shared] * self._pool.n_targets)
         if shared := sorted(name for name in split_queries if name is not None):
             raise DataError(
-                f"rows of {shown(shared[0])} in group {shown(group)} lie in several shards; put those of a query into "
-                "one, such as by sorting the data by that column before it is divided"
+                f"rows of {shown(shared[0])} in group {shown(group)} lie in several shards; keep the rows of a query "
+                "together, such as by sorting the data by that column before it is divided"
             )
 
     def _divide(self, parts: Sequence[tuple[pl.DataFrame, bool]]) -> list[pl.DataFrame]:

@@ -306,7 +306,7 @@ def _check_started(stage: Stage | None, seconds: float) -> None:
     """Raise `ClusterError` if some tasks wait for a slot, while the others hold theirs and wait for them."""
     if stage is None:
         raise ClusterError(
-            f"Spark has told nothing of the job that holds the rows for {seconds:g} seconds (task_timeout); with "
+            f"Spark has not reported on the job that holds the rows for {seconds:g} seconds (task_timeout); with "
             "Spark Connect, set spark.connect.progress.reportInterval to some seconds"
         )
     if stage.n_running < stage.n_tasks:

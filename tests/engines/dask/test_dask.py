@@ -118,7 +118,9 @@ def test_tables_of_scores_and_queries_are_merged_on_the_workers(monkeypatch, kil
         assert model.to_json() == whole.to_json()
         assert model.history.equals(whole.history)
     assert kill.killed
-    with pytest.raises(fb.DataError, match=r"rows of '0' in group 'day' lie in several shards; put those of a query"):
+    with pytest.raises(
+        fb.DataError, match=r"rows of '0' in group 'day' lie in several shards; keep the rows of a query"
+    ):
         fb.fit(frame.sort("day", pl.col("float64")).with_columns(day=pl.int_range(600) % 50), target,
                engine=fb.Dask(client, shards=3), **options)  # fmt: skip
 
