@@ -1,4 +1,4 @@
-"""Checks that every other package uses, and the text of error messages.
+"""Argument checks that every other package uses, and the text of error messages.
 
 - `arguments`: the arguments of public functions, by name
 - `json_files`: JSON files that hold models, and their binary form

@@ -1,11 +1,11 @@
-"""Public functions: checks of their arguments by name before they start, and what is closed when they return.
+"""Check the arguments of public functions by name, and close resources when they return.
 
-An argument's name means the same in every public function: ``weight`` is always a column. So its check is written once,
-in `BY_NAME`, and the decorator `checked` applies it. A decorated function with an argument that has no check fails when
-its module is imported.
+An argument has the same meaning in every public function: ``weight`` is always a column. So `BY_NAME` has one check for
+each name, which the decorator `checked` applies. Decorating a function with an argument that has no check is an error
+at import.
 
-A public function may call others. What any of them opens for the whole call, such as a table of rows that are read
-once, is closed when the outermost returns (`until_call_returns`).
+Public functions may call each other. Resources that last for the whole call, such as a table of rows that are read
+once, are closed when the outermost function returns (`until_call_returns`).
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ Check = Callable[[str, Any], None]
 
 
 def anything(argument: str, value: object) -> None:
-    """Take any value; the code that reads the argument has a better message."""
+    """Accept any value; the code that reads the argument has a better message."""
 
 
 def flag(argument: str, value: object) -> None:
@@ -61,13 +61,13 @@ def flag(argument: str, value: object) -> None:
 
 
 def verbosity(argument: str, value: object) -> None:
-    """Require True or False, or an integer, which is True from 1 on."""
+    """Require True, False or an integer; integers from 1 on count as True."""
     if not isinstance(value, bool | np.bool_ | numbers.Integral):
         raise ParameterError(f"{argument} must be True or False, or a number, not {shown(value)}")
 
 
 def costs(argument: str, value: object) -> None:
-    """Require costs of wrong decisions, as numbers of 0 or more by name."""
+    """Require the costs of errors by name, numbers of 0 or more."""
     names = ("false_positive", "false_negative")
     if not isinstance(value, Mapping) or not value or not set(value) <= set(names):
         raise ParameterError(f"{argument} must be a dict with costs {' and '.join(names)}, not {shown(value)}")
@@ -76,7 +76,7 @@ def costs(argument: str, value: object) -> None:
 
 
 def name_of(what: str) -> Check:
-    """Return a check that requires a name: a string of valid Unicode that is not empty."""
+    """Return a check that requires a name: a non-empty string of valid Unicode."""
 
     def check(argument: str, value: object) -> None:
         if not isinstance(value, str):
@@ -98,12 +98,12 @@ def is_text(value: str) -> bool:
 
 
 def is_iterable(value: object) -> TypeGuard[Iterable[Any]]:
-    """Whether a value can be iterated over; a numpy array without dimensions can't, though its type is iterable."""
+    """Whether a value is iterable; a 0-d numpy array is not, though its type is."""
     return isinstance(value, Iterable) and getattr(value, "ndim", 1) != 0
 
 
 def is_among(value: object, constants: Collection[object]) -> bool:
-    """Whether a value of any type is one of some constants; the == of an array or a frame is neither true nor false."""
+    """Whether a value of any type is one of some constants; safe for arrays and frames, with their element-wise ==."""
     plain = value.item() if isinstance(value, np.generic) else value
     return isinstance(plain, str | bool | int | float | None) and plain in constants
 
@@ -122,7 +122,7 @@ def column(argument: str, value: object) -> None:
 
 
 def _way_of_values(argument: str, value: object) -> str:
-    """Return the end of a message about the values of a column that were passed instead of its name."""
+    """Return the end of a message for a column passed as values instead of by name."""
     if argument == "target" and (hasattr(value, "__array__") or isinstance(value, list)):
         return (
             "; add the values to the data as a column and pass its name, or pass X and y to an estimator, as in "
@@ -173,7 +173,7 @@ def values_by_column(argument: str, value: object) -> None:
 
 
 def condition(argument: str, value: object) -> None:
-    """Require a condition as SQL, which must not be empty: WHERE without a condition would be all rows."""
+    """Require a non-empty condition as SQL; an empty one would select all rows."""
     if not isinstance(value, str) or not value.strip():
         raise ParameterError(f"{argument} must be a condition as SQL, or None for all rows, not {shown(value)}")
     _check_text(argument, value)
@@ -212,7 +212,7 @@ def whole(low: int, high: int | None = None) -> Check:
 
 
 def rows(argument: str, value: object) -> None:
-    """Require a number of rows, or an open connection of DuckDB, which has it."""
+    """Require a number of rows, or an open DuckDB connection."""
     if isinstance(value, duckdb.DuckDBPyConnection):
         return
     if not isinstance(value, numbers.Integral) or isinstance(value, bool) or not 0 <= int(value) < 2**63:
@@ -223,7 +223,7 @@ def rows(argument: str, value: object) -> None:
 
 
 def bytes_or_database(argument: str, value: object) -> None:
-    """Check the name of a database or a number of bytes."""
+    """Require the name of a database or a number of bytes."""
     if not isinstance(value, str) and (not isinstance(value, int) or isinstance(value, bool) or value < 1):
         raise ParameterError(
             f"{argument} must be the name of a database, such as 'snowflake', or a positive number of bytes, "
@@ -243,7 +243,7 @@ def number(low: float, high: float) -> Check:
 
 
 def not_negative(argument: str, value: object) -> None:
-    """Require a finite number of 0 or more, as a float64 holds it."""
+    """Require a number of 0 or more, finite as float64."""
     is_number = isinstance(value, numbers.Real) and not isinstance(value, bool)
     if not is_number or not 0 <= value <= sys.float_info.max:  # type: ignore[operator]
         raise ParameterError(f"{argument} must be a finite number of at least 0, not {shown(value)}")
@@ -285,7 +285,7 @@ def path(argument: str, value: object) -> None:
 
 
 def threads(argument: str, value: object) -> None:
-    """Require a number of threads, or -1 for one for each core, as scikit-learn has it."""
+    """Require a number of threads, or -1 for all cores, as in scikit-learn."""
     is_whole = isinstance(value, numbers.Integral) and not isinstance(value, bool)
     if not is_whole or (value < 1 and value != -1):  # type: ignore[operator]
         raise ParameterError(f"{argument} must be an integer of at least 1, or -1 for all cores, not {shown(value)}")
@@ -379,8 +379,8 @@ def checked(
 ) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Return a decorator that checks a function's arguments, by ``checks`` or by `BY_NAME`.
 
-    None passes where it is the default. Missing and unknown arguments are left to Python. Those that a ``**`` argument
-    takes for another function, ``passed_to``, are checked as that function's.
+    None passes if it is the default. Missing and unknown arguments are left to Python. Keywords that a ``**`` argument
+    passes to another function, ``passed_to``, are checked as arguments of that function.
 
     Examples
     --------
@@ -431,14 +431,14 @@ def checked(
 
 
 class _Call(ExitStack):
-    """What an outermost public call has opened, and its cached results, by key."""
+    """The resources and cached results, by key, of an outermost public call."""
 
     def __init__(self) -> None:
         super().__init__()
         self.results: dict[object, Any] = {}
 
     def end(self) -> None:
-        """Close what has been opened; Ctrl-C may come between any two statements, and even before the first."""
+        """Close the resources; Ctrl-C may come between any two statements, and even before the first."""
         try:
             _outermost.set(None)
         finally:
@@ -453,22 +453,22 @@ _outermost: ContextVar[_Call | None] = ContextVar("outermost", default=None)
 
 
 def in_call() -> bool:
-    """Whether a public function is being called."""
+    """Whether a public function is running."""
     return _outermost.get() is not None
 
 
 def until_call_returns(resource: AbstractContextManager[R]) -> R:
-    """Enter a context until the outermost public call returns, in which this must be called."""
+    """Enter a context until the outermost public call returns; must be called within one."""
     call = _outermost.get()
     assert call is not None
     return call.enter_context(resource)
 
 
 def when_call_returns(function: Callable[P, object], *args: P.args, **kwargs: P.kwargs) -> None:
-    """Have a function be called when the outermost public call returns, if there is one.
+    """Call a function when the outermost public call returns, if there is one.
 
-    Ctrl-C may come between the end of a block and the first statement of what is to clean up. What must not be left
-    behind even then is also cleaned up here, as one signal does not come twice.
+    Ctrl-C may come between the end of a block and the first statement of its cleanup. What must be cleaned up even then
+    is registered here too.
     """
     call = _outermost.get()
     if call is not None:
@@ -476,7 +476,7 @@ def when_call_returns(function: Callable[P, object], *args: P.args, **kwargs: P.
 
 
 def once_in_call(key: object, make: Callable[[], R]) -> R:
-    """Return what ``make`` returns, which is called once for a key in an outermost public call."""
+    """Return the result of ``make``, called once per key in an outermost public call."""
     call = _outermost.get()
     if call is None:
         return make()

@@ -1,4 +1,4 @@
-"""JSON files that hold models, as text or as UBJSON: parsing, and checks of fields that say what is wrong where."""
+"""Parse JSON and UBJSON files of models, and check their fields with precise messages."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ _OTHER_FORMS = tuple(
 
 
 def other_form(data: bytes) -> str | None:
-    """Return what a file is that no reader takes, and what the user can do, by how it begins; None of others."""
+    """Return what an unsupported file is and what to do, from its first bytes; None if unknown."""
     return next((what for start, what in _OTHER_FORMS if start.match(data)), None)
 
 
@@ -95,7 +95,7 @@ def parse_json(data: bytes, what: str, damaged: str, *, strict: bool = False) ->
     damaged
         The message for an object that has a field twice.
     strict
-        Whether to refuse NaN, infinities and lone surrogates, too, which JSON can spell.
+        Whether NaN, infinities and lone surrogates, which Python's parser accepts, are errors.
     """
     if form := other_form(data):
         raise ModelFileError(f"{what} ({form})")
@@ -141,7 +141,7 @@ def fail(where: str, key: str, expected: str, value: object) -> NoReturn:
 
 
 def shown_json(value: object) -> str:
-    """Return a value as JSON, cut to the length of a message, in time that does not grow with the value."""
+    """Return a value as JSON, cut to the length of a message, in time independent of its size."""
     if isinstance(value, str):
         text = json.dumps(value[:_LONGEST], ensure_ascii=not value.isprintable())
     elif isinstance(value, list | dict) and len(value) > _LONGEST:
@@ -178,7 +178,7 @@ def is_finite(value: object) -> bool:
 
 
 def to_text(value: object) -> str:
-    """Return a value as JSON without NaN and infinities, which the standard does not have."""
+    """Return a value as JSON, without NaN and infinities, which the standard excludes."""
     return json.dumps(value, allow_nan=False, ensure_ascii=False)
 
 
@@ -198,7 +198,7 @@ _STRUCTS = {"i": ">b", "U": ">B", "I": ">h", "l": ">i", "L": ">q", "d": ">f", "D
 
 
 def to_ubjson(value: Mapping[str, Any] | Sequence[Any] | str | float | npt.NDArray[Any] | None) -> bytes:
-    r"""Return what JSON may hold as a UBJSON document; arrays of numbers may be numpy's.
+    r"""Return a JSON value as a UBJSON document; arrays of numbers may be numpy arrays.
 
     >>> to_ubjson({"a": np.array([1, 2], dtype=np.uint8), "b": "x"})
     b'{L\x00\x00\x00\x00\x00\x00\x00\x01a[$U#L\x00\x00\x00\x00\x00\x00\x00\x02\x01\x02L\x00\x00\x00\x00\x00\x00\x00\x01bSL\x00\x00\x00\x00\x00\x00\x00\x01x}'
@@ -237,12 +237,12 @@ def read_ubjson(data: bytes, what: str, *, arrays: bool = False) -> Any:
     what
         The message for a document that is not UBJSON.
     arrays
-        Whether lists of numbers of one type are arrays of numpy.
+        Whether typed lists of numbers become numpy arrays.
 
     Raises
     ------
     ModelFileError
-        If it ends too early or too late, or is not UBJSON.
+        If it is truncated, has trailing bytes, or is not UBJSON.
 
     Examples
     --------

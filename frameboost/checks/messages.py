@@ -1,6 +1,6 @@
-"""Text for people: values and names on one line and cut to a length, without what commands a terminal.
+"""Make values and names safe in messages: on one line, cut to a length, without control characters.
 
-And `warn`, which issues a message as a warning, and `advice`, which is another one on the command line.
+And `warn`, which issues a warning, and `advice`, which differs on the command line.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def shortened(text: str, longest: int = _LONGEST) -> str:
 
 
 def shown(value: object) -> str:
-    """Return the value's repr, cut to 80 characters, in time and memory that do not grow with the value.
+    """Return the value's repr, cut to 80 characters, in time and memory independent of its size.
 
     >>> shown("delay"), shown([1, 2])
     ("'delay'", '[1, 2]')
@@ -58,7 +58,7 @@ def shown(value: object) -> str:
 
 
 def shown_path(path: str) -> str:
-    """Return a path's repr, cut to 80 characters at the front, so that the name of the file stays.
+    """Return a path's repr, cut to 80 characters at the front, which keeps the file name.
 
     >>> shown_path("2013.parquet")
     "'2013.parquet'"
@@ -70,7 +70,7 @@ def shown_path(path: str) -> str:
 
 
 def listed(names: Iterable[object], most: int | None = _MAX_NAMES) -> str:
-    """Return values separated by commas; past ``most`` of them (None for all) only how many more there are.
+    """Return values separated by commas; beyond ``most`` of them (None for all) only how many more there are.
 
     >>> listed("abc"), listed(range(12)), listed([])
     ("'a', 'b', 'c'", '0, 1, 2, 3, 4, 5, 6, 7, 8, 9 and 2 more', '')
@@ -97,7 +97,7 @@ def reason(error: BaseException) -> str:
 def did_you_mean(name: object, names: Iterable[str], meanings: Mapping[str, str] | None = None) -> str:
     """Return "; did you mean ...?" with the closest name, ignoring case, or "" if none is close.
 
-    ``meanings`` maps foreign names to ours: one that is close suggests ours.
+    ``meanings`` maps other libraries' names to ours, which are suggested for close matches.
 
     >>> did_you_mean("delya", ["delay", "day"]), did_you_mean("x", ["delay"])
     ("; did you mean 'delay'?", '')
@@ -117,7 +117,7 @@ _is_command = False
 
 @contextmanager
 def on_command_line() -> Iterator[None]:
-    """Have `advice` be that for people who type commands, until the block ends."""
+    """Make `advice` return the text for the command line within the block."""
     global _is_command
     _is_command = True
     try:
@@ -127,7 +127,7 @@ def on_command_line() -> Iterator[None]:
 
 
 def advice(python: str, shell: str = "") -> str:
-    """Return the part of a message that says what to do in Python, or on the command line.
+    """Return the part of a message with advice for Python, or for the command line.
 
     >>> advice("an fb.Metric or ") + "a name"
     'an fb.Metric or a name'
@@ -139,7 +139,7 @@ def advice(python: str, shell: str = "") -> str:
 
 
 def warn(message: str, category: type[Warning] = FrameboostWarning) -> None:
-    """Give a warning at the line that called the package."""
+    """Issue a warning at the line that called the package."""
     level, frame = 1, sys._getframe()
     while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in _OURS:
         level, frame = level + 1, frame.f_back

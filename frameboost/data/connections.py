@@ -1,11 +1,11 @@
-"""Connections to databases: how each kind of driver runs a query, and what types the columns of the result have.
+"""Connections to databases: run queries with each kind of driver, and derive the column types of the results.
 
-A driver is one of a few kinds: a cursor of PEP 249, which returns rows or, where it can, Arrow; a session whose
-``sql`` returns a result with a method for Arrow; a client that returns Arrow bytes. What wraps another one, such as an
-engine of SQLAlchemy, is opened down to it. `_DRIVERS` is their table.
+Kinds of drivers: cursors of PEP 249, which return rows or Arrow; sessions with a method ``sql``, with results that
+convert to Arrow; clients that return Arrow bytes. Wrappers, such as an engine of SQLAlchemy, are unwrapped. `_DRIVERS`
+lists all kinds.
 
-Arrow has the types of its columns. Rows of Python have those that the cursor describes, which each driver does in its
-way (`_TYPES`), and SQLite not at all: there each value has a type, so the values of a column are counted by it.
+Arrow has column types. For rows, types come from the cursor's description, which differs by driver (`_TYPES`). SQLite
+has types by value only, so the values of each column are counted by type.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ _SECONDS = re.compile(r"-?(\d+(\.\d+)?|Infinity)")
 
 @dataclass(frozen=True)
 class ColumnType:
-    """The type of a column: as a feature, None if it can't be one, and by the name that its users know.
+    """The type of a column: as a feature, None if it can't be one, and by its name in the database.
 
-    ``sql`` is a template of the column ``{x}`` as it is read and compared: numbers of any size as floats, for instance.
+    ``sql`` is a template for reading and comparing the column ``{x}``: unbounded numerics as floats, for example.
     """
 
     type: FeatureType | None
@@ -55,7 +55,7 @@ class ColumnType:
 
 
 class _WrongValueError(DataError):
-    """A value that the type of its column does not have."""
+    """A value that does not fit the type of its column."""
 
     def __init__(self, column: str, problem: str) -> None:
         self.problem = problem
@@ -64,7 +64,7 @@ class _WrongValueError(DataError):
 
 @contextmanager
 def values_of(column: str) -> Iterator[None]:
-    """Name a column in errors of queries whose results are its values under other names."""
+    """Name the original column in errors of queries that return its values under other names."""
     try:
         yield
     except _WrongValueError as error:
@@ -75,28 +75,28 @@ class Connection(Protocol):
     """A database that runs queries."""
 
     def types(self, query: str) -> dict[str, ColumnType]:
-        """Return the columns of a query with their types; no row of it is returned."""
+        """Return the columns of a query with their types, without reading rows."""
 
     def frame(self, query: str, types: Mapping[str, FeatureType]) -> pl.DataFrame:
-        """Return the rows of a query, whose columns have these types, in order."""
+        """Return the rows of a query with columns of these types, in order."""
 
     def run(self, statement: str) -> None:
         """Run a statement that returns no rows."""
 
     def one_session(self) -> AbstractContextManager[Connection]:
-        """Return a connection whose statements all run in one session, which has temporary tables of its own."""
+        """Return a connection with all statements in one session, so that temporary tables work."""
 
     def another_session(self) -> AbstractContextManager[Connection] | None:
-        """Return the same in a session that is opened for it; None where only the user can open one."""
+        """Return a connection in a new session; None if only the user can open one."""
 
 
 def connect(connection: Any, dialect: str | None) -> tuple[Connection, Dialect]:
-    """Return what runs queries over a connection of the user, or a function that opens one, and the dialect of its SQL.
+    """Return the connection and the SQL dialect of a user's connection, or of a function that opens one.
 
     Raises
     ------
     ParameterError
-        If it is no connection of a kind that is known, or does not tell its dialect.
+        If the kind of connection is unknown, or its dialect can't be derived.
     """
     if inspect.isroutine(connection) or isinstance(connection, partial):
         opened, known = _connected(connection(), dialect)
@@ -138,7 +138,7 @@ _WRAPPERS: Mapping[str, Callable[[Any], Any]] = {
 
 
 class OpenedConnection:
-    """Connections that a function of the user opens, one for each thread, here and on the workers of a cluster.
+    """Connections opened by the user's function, one per thread, here and on the workers of a cluster.
 
     Parameters
     ----------
@@ -158,7 +158,7 @@ class OpenedConnection:
             self._of_threads.connection = first
 
     def __reduce__(self) -> tuple[type[OpenedConnection], tuple[Callable[[], Any], str]]:
-        """Be pickled by the function alone."""
+        """Pickle the function alone."""
         return OpenedConnection, (self._open_one, self._dialect)
 
     @property
@@ -191,7 +191,7 @@ class OpenedConnection:
 
 
 class _OneSession:
-    """A connection that is a session."""
+    """A connection that is itself a session."""
 
     def one_session(self) -> AbstractContextManager[Any]:
         """See `Connection.one_session`."""
@@ -203,7 +203,7 @@ class _OneSession:
 
 @contextmanager
 def _reading(query: str) -> Iterator[None]:
-    """Raise `DataError` in the place of what a driver raises for a query."""
+    """Convert a driver's exceptions for a query to `DataError`."""
     try:
         yield
     except DataError:
@@ -222,7 +222,7 @@ _UNREAD = re.compile("interval|union|run_end_encoded", re.IGNORECASE)
 
 @dataclass(frozen=True)
 class _ArrowConnection(_OneSession):
-    """A database whose driver returns Arrow; ``read`` returns what polars makes a frame of, ``start`` nothing."""
+    """A database with a driver that returns Arrow; ``read`` returns data for a polars frame, ``start`` nothing."""
 
     read: Callable[[str], Any]
     start: Callable[[str], Any]
@@ -241,7 +241,7 @@ class _ArrowConnection(_OneSession):
 
     @staticmethod
     def column_type(dtype: pl.DataType) -> ColumnType:
-        """Return the type of a column that has a type in polars; ADBC has PostgreSQL's numbers of any size as text."""
+        """Return the type of a column from its polars type; ADBC returns PostgreSQL's unbounded numerics as text."""
         name = str(dtype)
         if '"type_name":"numeric"' in name:
             return ColumnType(FeatureType("float64"), "numeric", "CAST({x} AS DOUBLE PRECISION)")
@@ -265,7 +265,7 @@ class _ArrowConnection(_OneSession):
 
 
 def _type_names(result: Any) -> dict[str, str]:
-    """Return the types of the columns of a table of Arrow or a relation of DuckDB; nothing for a frame of polars."""
+    """Return the column types of an Arrow table or a DuckDB relation; empty for a polars frame."""
     if isinstance(result, pl.DataFrame):
         return {}
     names, types = (
@@ -275,7 +275,7 @@ def _type_names(result: Any) -> dict[str, str]:
 
 
 def _without(result: Any, names: Collection[str]) -> Any:
-    """Return such a table or relation without some columns."""
+    """Return a table or relation without some columns."""
     if hasattr(result, "schema"):
         return result.drop_columns(list(names))
     kept = [ColumnExpression(name) for name in result.columns if name not in names]
@@ -292,9 +292,9 @@ class _CursorConnection(_OneSession):
     Attributes
     ----------
     connection, dialect
-        The connection, and whose SQL it takes.
+        The connection, and its SQL dialect.
     column_types
-        Returns the types of a query's columns, given this connection, the query, and a cursor that has run it.
+        A function of this connection, the query and a cursor that ran it, which returns the types of the columns.
     """
 
     connection: Any
@@ -329,14 +329,14 @@ class _CursorConnection(_OneSession):
 
     @contextmanager
     def cursor(self, query: str) -> Iterator[Any]:
-        """Run a query, and close its cursor in the end."""
+        """Run a query, and close its cursor at the end of the block."""
         with _reading(query), closing(self.connection.cursor()) as cursor:
             cursor.execute(query)
             yield cursor
 
 
 class _PostgresConnection(_CursorConnection):
-    """A connection to PostgreSQL, whose dates and times are read as seconds: Python has none that are infinite."""
+    """A connection to PostgreSQL; dates and times are read as seconds, as Python's can't be infinite."""
 
     def frame(self, query: str, types: Mapping[str, FeatureType]) -> pl.DataFrame:
         """See `Connection.frame`."""
@@ -350,13 +350,13 @@ class _PostgresConnection(_CursorConnection):
         return super().frame(f"SELECT {', '.join(selected)} FROM {sources}", types)
 
     def sources(self, query: str, n_columns: int) -> tuple[list[str], str]:
-        """Return names of a query's columns, and what follows FROM for a query over them."""
+        """Return the names of a query's columns, and the FROM clause of a query over them."""
         names = [self.dialect.quote(f"column_{number}") for number in range(n_columns)]
         return names, f"({query}) AS {self.dialect.quote('described')} ({', '.join(names)})"
 
 
 class _CopyingConnection(_PostgresConnection):
-    """A connection of psycopg, which reads columns of numbers by COPY: in a fifth of the time of rows."""
+    """A psycopg connection, which reads numeric columns by COPY, five times as fast as rows."""
 
     def frame(self, query: str, types: Mapping[str, FeatureType]) -> pl.DataFrame:
         """See `Connection.frame`."""
@@ -393,12 +393,12 @@ _HEAD, _TAIL = 19, -2
 
 
 def _tuples(rows: Sequence[Any]) -> Sequence[Any]:
-    """Return rows without names, which those of cursors such as ``DictCursor`` have; the columns have other ones."""
+    """Return rows as tuples, from cursors with named rows such as ``DictCursor`` too."""
     return [tuple(row.values()) for row in rows] if rows and isinstance(rows[0], Mapping) else rows
 
 
 def _series(name: str, kind: FeatureType, values: Sequence[Any]) -> pl.Series:
-    """Return the values of a column as a driver returns them, in the type that the column has."""
+    """Return the values of a column from a driver in the type of the column."""
     if kind.is_integer or (kind.is_float and kind.name != "float32"):
         try:
             return pl.Series(name, values, kind.to_polars())
@@ -411,7 +411,7 @@ def _series(name: str, kind: FeatureType, values: Sequence[Any]) -> pl.Series:
 
 
 def _physical(kind: FeatureType, value: Any) -> Physical:
-    """Return the physical value of what a driver returns."""
+    """Return the physical value of a driver's value."""
     if isinstance(value, bytes):
         value = value.decode()
     if kind.name == "string":
@@ -456,7 +456,7 @@ _MOST_DIGITS = 38
 
 
 def _named(dialect: Dialect, name: str, precision: Any = None, scale: Any = None) -> ColumnType:
-    """Return the type of a name such as ``numeric(9, 2)``; numbers that no decimal type holds are read as float64."""
+    """Return the type of a name such as ``numeric(9, 2)``; numerics that no decimal type holds are read as float64."""
     bare, _, rest = name.lower().partition("(")
     bare = " ".join([bare.strip(), rest.partition(")")[2].strip()]).strip()
     if bare in _DECIMALS:
@@ -470,7 +470,7 @@ def _named(dialect: Dialect, name: str, precision: Any = None, scale: Any = None
 
 
 def _of_postgres(connection: _CursorConnection, query: str, cursor: Any) -> list[ColumnType]:
-    """Return types by their numbers in the catalog; a type of the user is one of strings if it is an enum or text."""
+    """Return types by their OIDs; a user-defined type is a string if it is an enum or a domain of text."""
     oids = sorted({int(column[1]) for column in cursor.description})
     catalog = f"SELECT oid, format_type(oid, NULL), typcategory FROM pg_type WHERE oid IN ({', '.join(map(str, oids))})"
     with connection.cursor(catalog) as of_catalog:
@@ -496,7 +496,7 @@ _UNSIGNED = 32  # of a column's flags
 
 
 def _of_mysql(connection: _CursorConnection, query: str, cursor: Any) -> list[ColumnType]:
-    """Return types by their numbers in the protocol, and integers without a sign by flags, where a driver has them."""
+    """Return types by their numbers in the protocol, and unsigned integers by flags, if the driver has them."""
     flags = getattr(cursor, "description_flags", None)
     if flags is None:
         described = getattr(getattr(cursor, "_result", None), "fields", None)  # of PyMySQL
@@ -529,7 +529,7 @@ _OF_SQLITE = {
 
 
 def _of_sqlite(connection: _CursorConnection, query: str, cursor: Any) -> list[ColumnType]:
-    """Return types by the values of each column; whole numbers beside others are floats."""
+    """Return types from the values of each column; integers mixed with floats are floats."""
     names = [connection.dialect.quote(column[0]) for column in cursor.description]
     counts = [f"SUM({condition.format(x=name)})" for name in names for condition in _OF_SQLITE.values()]
     with connection.cursor(f"SELECT {', '.join(counts)} FROM ({query})") as counting:
@@ -551,12 +551,12 @@ def _of_sqlite(connection: _CursorConnection, query: str, cursor: Any) -> list[C
 
 
 def _of_names(connection: _CursorConnection, query: str, cursor: Any) -> list[ColumnType]:
-    """Return types by the names that a cursor describes.
+    """Return types from the names in the cursor's description.
 
     Raises
     ------
     DataError
-        If it describes none.
+        If the cursor has no description.
     """
     types = []
     for column in cursor.description:
@@ -582,9 +582,9 @@ class _Driver:
     Attributes
     ----------
     recognises
-        Whether a connection, and the name of its class with that of its module, is of the kind.
+        A predicate of a connection and the qualified name of its class.
     dialect
-        The name of the dialect, what returns it, or None if the connection does not tell it.
+        The name of the dialect, a function that returns it, or None if it is not derivable.
     opened
         Returns what runs queries.
     """
@@ -603,7 +603,7 @@ def _cursors(types: Callable[[_CursorConnection, str, Any], list[ColumnType]]) -
 
 
 def _arrow_of_cursor(method: str) -> Callable[[Any, Dialect], Connection]:
-    """Return how a connection is opened whose cursor returns Arrow by a method of that name."""
+    """Return an opener of connections with a cursor that returns Arrow by the method of that name."""
 
     def opened(connection: Any, _: Dialect) -> Connection:
         def read(query: str) -> Any:
@@ -621,7 +621,7 @@ def _arrow_of_cursor(method: str) -> Callable[[Any, Dialect], Connection]:
 
 
 def _arrow_of_sql(method: str, start: str) -> Callable[[Any, Dialect], Connection]:
-    """Return how a session is opened whose ``sql`` returns a result with such methods, for Arrow and to run it."""
+    """Return an opener of sessions with a method ``sql``; its results have these methods, for Arrow and to run it."""
     return lambda session, _: _ArrowConnection(
         lambda query: getattr(session.sql(query), method)(), lambda query: getattr(session.sql(query), start)()
     )
@@ -637,7 +637,7 @@ _OF_CLICKHOUSE = {
 
 
 class _ClickHouse(_ArrowConnection):
-    """A session or a client of ClickHouse, which names the types of a query's columns itself."""
+    """A session or client of ClickHouse, which describes the column types of queries itself."""
 
     def types(self, query: str) -> dict[str, ColumnType]:
         """See `Connection.types`."""
@@ -665,7 +665,7 @@ def _mysql_or_mariadb(connection: Any) -> str:
 
 
 def _dialect_of_adbc(connection: Any) -> str | None:
-    """Return the dialect of a connection of ADBC, by the name that its driver gives the database."""
+    """Return the dialect of an ADBC connection from its driver's vendor name."""
     vendor = str(connection.adbc_get_info().get("vendor_name", "")).lower()
     return next((name for name in ("postgres", "sqlite", "snowflake", "bigquery", "duckdb", "redshift")
                  if name in vendor), None)  # fmt: skip
@@ -682,7 +682,7 @@ _OTHER_NAMES = {"postgresql": "postgres", "mssql": "tsql", "pyspark": "spark", "
 
 
 def dialect_called(name: str) -> str | None:
-    """Return the dialect of a database by the name that SQLAlchemy or Ibis has for it; None if it is not known."""
+    """Return the dialect for a name of SQLAlchemy or Ibis; None if unknown."""
     name = _OTHER_NAMES.get(name, name)
     return name if name in DIALECTS else None
 
@@ -694,9 +694,9 @@ def _dialect_of_sqlalchemy(engine: Any) -> str | None:
 
 @dataclass(frozen=True)
 class _PooledConnection:
-    """An engine of SQLAlchemy: each query takes a connection of its pool, and returns it.
+    """A SQLAlchemy engine: each query takes a connection from its pool.
 
-    A query whose connection was lost is run once more, over another one.
+    If a connection is lost, its query is retried once on another.
     """
 
     engine: Any
@@ -724,7 +724,7 @@ class _PooledConnection:
 
     @contextmanager
     def another_session(self) -> Iterator[Connection]:
-        """See `Connection.another_session`; that of a new pool, as all connections of this one may be lost."""
+        """See `Connection.another_session`; it uses a new pool, as all connections of this one may be lost."""
         pool = self.engine.pool.recreate()
         try:
             with closing(pool.connect()) as pooled:
@@ -752,7 +752,7 @@ def _of_sqlalchemy(engine: Any, dialect: Dialect) -> Connection:
 
 
 def _of_ibis(backend: Any, dialect: Dialect) -> Connection:
-    """Return the connection of the driver below Ibis, or Ibis' own where that is of no known kind."""
+    """Return the connection of the driver below Ibis, or Ibis' own if its kind is unknown."""
     below = getattr(backend, "con", None)
     kind = f"{type(below).__module__}.{type(below).__qualname__}"
     if any(driver.recognises(kind, below) for driver in _DRIVERS):

@@ -1,4 +1,4 @@
-"""A Dask DataFrame as the rows of a fit: the columns are known here, the rows are read by its workers."""
+"""A Dask DataFrame as training data: columns are known here, and the workers read the rows."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ _FIRST_ROUNDED = 1 << 53
 
 @dataclass(frozen=True)
 class PartitionedSource(FrameSource):
-    """A Dask DataFrame.
+    """A Dask DataFrame as a source.
 
-    Its ``frame`` has the columns but no rows.
+    Its ``frame`` has columns but no rows.
 
     Attributes
     ----------
@@ -33,7 +33,7 @@ class PartitionedSource(FrameSource):
     schema
         The columns of a partition, as polars reads them.
     steps
-        The functions passed to `map`, in order; workers apply them to each partition.
+        The functions passed to `map`, in order, which workers apply to each partition.
     """
 
     collection: Any = None
@@ -45,7 +45,7 @@ class PartitionedSource(FrameSource):
         return replace(self, frame=function(self.frame), steps=(*self.steps, function))
 
     def labels(self, name: str, most: int) -> list[str]:
-        """See `FrameSource.labels`; the workers find those of each partition."""
+        """See `FrameSource.labels`; the workers compute those of each partition."""
         from dask.base import compute
         from dask.delayed import delayed
 
@@ -57,11 +57,11 @@ class PartitionedSource(FrameSource):
         return in_order((label for part in parts for label in part), self.frame.collect_schema()[name])[:most]
 
     def to_frame(self, names: Sequence[str]) -> pl.LazyFrame:
-        """Raise `DataError`: the rows are not read into the memory of this process."""
+        """Raise `DataError`: rows are not read into this process."""
         raise DataError("the rows of a Dask DataFrame are read by its workers; set engine=fb.Dask(client)")
 
     def read_by(self, names: Sequence[str]) -> tuple[list[Any], PartitionReader]:
-        """Return the partitions as delayed objects, and how a worker reads these columns from them."""
+        """Return the partitions as delayed objects, and the reader of these columns for workers."""
         original = {str(name): name for name in self.collection.columns}
         to_read = list(self.schema) if self.steps else list(names)
         delayed = self.collection[[original[name] for name in to_read]].to_delayed()
@@ -77,11 +77,11 @@ class PartitionReader:
     schema
         The types of the columns.
     steps
-        What is applied to the frame of each partition.
+        The functions to apply to the frame of each partition.
     names
         The columns to return.
     first
-        The number of the first partition, from 1, as messages show it.
+        The number of the first partition, from 1, for messages.
     """
 
     schema: dict[str, pl.DataType]
@@ -90,12 +90,12 @@ class PartitionReader:
     first: int = 1
 
     def read(self, partitions: Sequence[Any]) -> pl.LazyFrame:
-        """Return the rows of partitions that follow each other.
+        """Return the rows of consecutive partitions.
 
         Raises
         ------
         DataError
-            If a partition lacks a column, or a column has another type than in the Dask DataFrame's metadata.
+            If a partition lacks a column, or a column's type differs from the Dask DataFrame's metadata.
         """
         frames = []
         for number, partition in enumerate(partitions, start=self.first):
@@ -106,7 +106,7 @@ class PartitionReader:
         return pl.concat(frames)
 
     def _typed(self, partition: Any, number: int) -> pl.LazyFrame:
-        """Return a partition as polars reads it, with columns of the types in ``schema``."""
+        """Return a partition as a polars frame with columns of the types in ``schema``."""
         frame = _read(partition, number)
         dtypes, values = frame.schema, []
         for name, dtype in self.schema.items():
@@ -127,7 +127,7 @@ class PartitionReader:
 
 
 def _is_same_number(values: pl.Series, dtype: pl.DataType) -> bool:
-    """Whether all values are numbers of another type: pandas makes floats of integers in a partition that has NULL."""
+    """Whether only the numeric type differs: pandas makes floats of integers in a partition with NULL."""
     if not (values.dtype.is_numeric() and dtype.is_numeric()):
         return False
     if values.dtype.is_float() and not values.is_between(-_FIRST_ROUNDED, _FIRST_ROUNDED, closed="none").all():
@@ -142,13 +142,13 @@ def _labels_of(reader: PartitionReader, partition: Any, name: str, most: int) ->
 def open_dask_frame(collection: Any) -> PartitionedSource:
     """Return a Dask DataFrame as a source.
 
-    The types are those of the same pandas frame in polars. Dask's metadata has all but those of Python objects and of
-    categories that are not listed; these columns are computed.
+    The types are those of the same pandas frame in polars. Dask's metadata determines them except for object columns
+    and unknown categories; these columns are computed.
 
     Raises
     ------
     DataError
-        If polars can't read it, or a column of objects has different types in two partitions.
+        If polars can't read it, or an object column has different types in two partitions.
     """
     schema = _read(collection._meta, None).schema
     dtypes = list(collection.dtypes.items())
@@ -160,12 +160,12 @@ def open_dask_frame(collection: Any) -> PartitionedSource:
 
 
 def _is_unknown(dtype: Any) -> bool:
-    """Whether this is a type of categories of which Dask does not know what they are."""
+    """Whether this is a categorical type with categories unknown to Dask."""
     return str(dtype) == "category" and list(dtype.categories) == ["__UNKNOWN_CATEGORIES__"]
 
 
 def _types_of_objects(collection: Any) -> dict[str, pl.DataType]:
-    """Return the types of the columns that have values."""
+    """Return the types of object columns, from partitions with values."""
     from dask.base import compute
     from dask.delayed import delayed
 
@@ -185,13 +185,13 @@ def _types_of_objects(collection: Any) -> dict[str, pl.DataType]:
 
 
 def _schema_of(partition: Any, number: int) -> dict[str, pl.DataType]:
-    """Return the types of the columns that have values in a partition."""
+    """Return the types of the columns of a partition that are not entirely NULL."""
     frame = _read(partition, number)
     return {name: dtype for name, dtype in frame.schema.items() if frame[name].null_count() < len(frame)}
 
 
 def _read(partition: Any, number: int | None) -> pl.DataFrame:
-    """Return a pandas frame as polars reads it; ``number`` is that of the partition, None for one without rows."""
+    """Return a pandas frame as a polars frame; ``number`` is that of the partition, None for one without rows."""
     try:
         table = table_behind(partition)
         source = with_typed_nulls(open_pandas(table) if is_frame_of("pandas", table) else open_arrow(table))

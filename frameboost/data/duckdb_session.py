@@ -1,4 +1,4 @@
-"""Statements on the connection of a user's relation, and temporary tables that are dropped after the fit."""
+"""Run statements on the connection of a user's relation, with temporary tables that are dropped after the fit."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ _BYTES_IN = {"bytes": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 
 
 
 class DuckDBSession:
-    """Runs statements on the connection of a relation, and drops the temporary tables that it makes.
+    """Runs statements on the connection of a relation, and drops the temporary tables that it creates.
 
     Parameters
     ----------
     relation
-        The relation; statements may read from it by the name ``session.source``.
+        The relation; statements refer to it as ``session.source``.
     is_table
-        Whether it is a table, not a query or a file, which may take long to read.
+        Whether it is a table; a query or a file may take long to read.
     """
 
     owns_database = False  # whether the database is the session's
@@ -67,31 +67,31 @@ class DuckDBSession:
         when_call_returns(_close, weakref.ref(self))
 
     def run(self, command: str) -> None:
-        """Run one statement that returns no rows, such as one that creates a table."""
+        """Run a statement that returns no rows, such as CREATE TABLE."""
         commands = itertools.chain(
             [command], itertools.repeat(command.replace("CREATE TEMP TABLE", "CREATE OR REPLACE TEMP TABLE", 1))
         )
         when_free(lambda: self._query(next(commands)))  # one that is refused may have been run
 
     def rows(self, query: str) -> list[tuple[Any, ...]]:
-        """Run one query; return its rows."""
+        """Run a query; return its rows."""
         rows: list[tuple[Any, ...]] = when_free(lambda: self._result(query).fetchall())
         return rows
 
     def estimated_rows(self) -> int | None:
-        """Return about how many rows the source has, None where that is not known."""
+        """Return the approximate number of rows of the source, None if unknown."""
         return when_free(
             lambda: estimated_rows(lambda statement: self._relation.query(self.source[1:-1], statement), self.source)
         )
 
     def columns(self, query: str) -> dict[str, Any]:
-        """Run one query; return its columns as numpy arrays."""
+        """Run a query; return its columns as numpy arrays."""
         return when_free(lambda: dict(self._result(query).fetchnumpy()))
 
     def batches(self, query: str, dtypes: Sequence[npt.DTypeLike]) -> Generator[Batch, None, None]:
-        """Run one query, which reads tables made here; yield its columns in batches (see `read_batches`).
+        """Run a query over tables of the session; yield its columns in batches (see `read_batches`).
 
-        Every batch must be read before another statement is run.
+        All batches must be read before the next statement.
         """
         with first_duckdb_error():
             result = when_free(lambda: self._beside().query(self._nothing[1:-1], query))
@@ -102,11 +102,11 @@ class DuckDBSession:
         return self._query(f"CALL query({string_literal(query)})")
 
     def show(self, **columns: npt.NDArray[Any]) -> None:
-        """Have statements read arrays of equal length, as columns of a table `SHOWN`, until others are shown."""
+        """Expose arrays of equal length to statements, as columns of a table `SHOWN`, replacing earlier ones."""
         self._shown = columns
 
     def can_show(self) -> bool:
-        """Whether statements read `SHOWN`: no table has that name, and the connection scans variables of Python."""
+        """Whether statements can read `SHOWN`: no table has that name, and replacement scans are enabled."""
         token = secrets.randbits(62)
         self.show(token=np.array([token]))
         try:
@@ -133,11 +133,12 @@ class DuckDBSession:
         return result
 
     def _beside(self) -> duckdb.DuckDBPyRelation:
-        """Return a relation that runs the statements that do not read the source.
+        """Return a relation that runs statements that do not read the source.
 
-        To run a statement by a relation, DuckDB binds the relation, makes it a view and drops that. For files or joins
-        this takes longer than many statements, and it fails once the source is gone. This relation is a single row, and
-        no view is made of it, because a lasting view has its name already. It is made first, so it can drop all else.
+        Running a statement on a relation makes DuckDB bind the relation, create a view of it and drop that. For files
+        or joins this takes longer than many statements, and it fails once the source is gone. This relation is a single
+        row, and needs no view, because a lasting view already has its name. It is created first, so that it can drop
+        all else.
         """
         if self._aside is None:
             name = self.source[1:-1]
@@ -149,7 +150,7 @@ class DuckDBSession:
         return self._aside
 
     def _drop_left_behind(self, beside: duckdb.DuckDBPyRelation) -> None:
-        """Drop the tables that earlier sessions on the connection could not drop."""
+        """Drop tables that earlier sessions on the connection could not drop."""
         result = beside.query(
             self._nothing[1:-1],
             "SELECT 'TABLE', table_name FROM duckdb_tables() WHERE temporary UNION ALL "
@@ -161,37 +162,37 @@ class DuckDBSession:
                 beside.query(self._nothing[1:-1], f"DROP {kind} IF EXISTS {quote_identifier(name)}")
 
     def table(self, name: str) -> str:
-        """Return the quoted name of a temporary table that the caller is about to create."""
+        """Return a quoted name for a temporary table to create."""
         quoted = quote_identifier(f"{self._prefix}{next(self._numbers)}_{name}")
         self._tables.append(quoted)
         return quoted
 
     def column(self, name: str) -> str:
-        """Return a quoted column name that no column of the relation has."""
+        """Return a quoted column name that is unused in the relation."""
         return quote_identifier(f"{self._prefix}{name}")
 
     def relation_of(self, table: str) -> duckdb.DuckDBPyRelation:
-        """Return a table made here as a relation, which does not read the source."""
+        """Return a table of the session as a relation, which does not read the source."""
         relation = when_free(lambda: self._beside().query(self._nothing[1:-1], f"FROM {table}"))
         assert relation is not None
         return relation
 
     def read_table(self, table: str) -> None:
-        """Have a table made here be the source from now on."""
+        """Make a table of the session the source from now on."""
         self.source, self.is_table = table, True
 
     @property
     def has_copy(self) -> bool:
-        """Whether the source is a table made here."""
+        """Whether the source is a table of the session."""
         return self.source in self._tables
 
     def run_over(self, relation: duckdb.DuckDBPyRelation, command: str) -> None:
-        """Run a statement that reads another relation of the same connection, by the name ``session.other``."""
+        """Run a statement over another relation of the same connection, named ``session.other``."""
         when_free(self._beside)
         when_free(lambda: plain_relation(relation).query(self.other[1:-1], command))
 
     def drop(self, table: str) -> None:
-        """Drop a table made under a name from `table`."""
+        """Drop a table with a name from `table`."""
         self.run(f"DROP TABLE IF EXISTS {table}")
         self._tables.remove(table)
 
@@ -203,18 +204,18 @@ class DuckDBSession:
 
     @property
     def memory_limit(self) -> float:
-        """The bytes of memory that the database may take."""
+        """The memory limit of the database in bytes."""
         number, unit = str(self.setting("memory_limit")).split()
         return float(number) * _BYTES_IN[unit]
 
     def close(self) -> None:
-        """Drop all remaining tables and views. Ctrl-C and other signals are postponed meanwhile.
+        """Drop all remaining tables and views; signals such as Ctrl-C are deferred meanwhile.
 
         Raises
         ------
         LeftBehindError
             If something can't be dropped now, for example while the user reads a result on the connection. The next
-            session on the connection drops it, or it goes with the connection.
+            session on the connection drops it, or it is dropped with the connection.
         """
         came: BaseException | None = None
         while not self._closed:
@@ -263,18 +264,18 @@ class DuckDBSession:
 
 
 def _close(reference: weakref.ref[DuckDBSession]) -> None:
-    """Close a session that is still open, because Ctrl-C interrupted its closing."""
+    """Close a session that Ctrl-C left open."""
     session = reference()
     if session is not None and not session._closed:
         session.close()
 
 
 class OwnDatabaseSession(DuckDBSession):
-    """The same in a database that nobody else uses, which goes at the end.
+    """A session in a private database, which is discarded at the end.
 
-    Its source is a frame, all of whose columns a statement reads that needs one.
+    Its source is a frame; a statement that needs one column reads all of them.
 
-    Its connection runs the statements. A relation parses each of them, and makes views for it, in as much time again.
+    The connection runs statements, as a relation would parse each and create views for it, which takes twice as long.
 
     Parameters
     ----------
@@ -340,19 +341,19 @@ _pointer_of.restype, _pointer_of.argtypes = ctypes.c_void_p, [ctypes.py_object, 
 
 
 def read_batches(result: Any, dtypes: Sequence[npt.DTypeLike]) -> Generator[Batch, None, None]:
-    """Yield the columns of each batch; the arrays are valid until the next batch is read.
+    """Yield the columns of each batch; the arrays are valid until the next batch.
 
     Parameters
     ----------
     result
         A result with ``__arrow_c_stream__``.
     dtypes
-        The dtypes of its columns, which are numbers and have no NULL.
+        The dtypes of its columns, which are numeric without NULL.
 
     Raises
     ------
     duckdb.Error
-        If the database cannot compute a batch.
+        If the database can't compute a batch.
     """
     kinds = [np.dtype(dtype) for dtype in dtypes]
     source = _Source()
@@ -375,12 +376,12 @@ def read_batches(result: Any, dtypes: Sequence[npt.DTypeLike]) -> Generator[Batc
 
 
 class _Source:
-    """A stream that one thread reads and another one closes, also where Ctrl-C has lost the thread as it started.
+    """A stream that one thread reads and another may close, even if Ctrl-C hit the thread as it started.
 
     Attributes
     ----------
     capsule
-        The stream, which is released as the capsule is dropped; None once it is closed.
+        The stream, released with the capsule; None once closed.
     """
 
     def __init__(self) -> None:
@@ -388,9 +389,9 @@ class _Source:
         self._lock = Lock()
 
     def read(self) -> Any:
-        """Return the next batch, which is released already where there is none.
+        """Return the next batch; at the end it is a released one.
 
-        While ctypes calls the database, other threads run.
+        ctypes releases the GIL while the database works.
         """
         batch = _Array()
         with self._lock:
@@ -412,7 +413,7 @@ class _Source:
 
 
 def _error_of(message: str) -> duckdb.Error:
-    """Return the exception that a connection raises with this message, which starts with the exception's kind.
+    """Return the exception for a message that starts with the exception's kind.
 
     "Out of Range Error: ..." is a `duckdb.OutOfRangeException`.
     """
@@ -424,7 +425,7 @@ def _error_of(message: str) -> duckdb.Error:
 
 
 class _Memory:
-    """Memory of the database, as numpy reads it (the array interface protocol, version 3)."""
+    """Memory of the database as a numpy array (array interface protocol, version 3)."""
 
     def __init__(self, address: int, length: int, dtype: np.dtype[Any]) -> None:
         self.__array_interface__ = {"version": 3, "shape": (length,), "typestr": dtype.str, "data": (address, True)}

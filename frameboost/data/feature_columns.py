@@ -1,7 +1,7 @@
-"""The columns that a model reads: chosen from the data to train on, and looked up by name in the data to score.
+"""The columns that a model reads: selected in training data, and looked up by name in data to score.
 
-Chosen are they by names, polars selectors and functions of a name, ``fit(features=..., exclude=...)``. Those of data to
-score are checked against those of training.
+They are selected by names, polars selectors and functions of a name (``fit(features=..., exclude=...)``). Columns of
+data to score are checked against those of training.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ _NOT_FOUND = re.compile(r'"(.+)" not found', re.DOTALL)
 
 
 def chosen_names(source: Source, features: Any, exclude: Any, other_roles: Collection[str]) -> list[str]:
-    """Return the columns to predict from, by default all but those of ``other_roles``, such as the target.
+    """Return the features, by default all columns except ``other_roles``, such as the target.
 
-    A selector or a function never chooses a column of another role; a name in a list stays, so that the caller can
-    raise the error for it.
+    Selectors and functions never select a column of another role; a name in a list is kept, so that the caller can
+    raise an error.
 
     Raises
     ------
     ParameterError
-        If an argument is none of the kinds that are accepted.
+        If the type of an argument is not supported.
     DataError
-        If a column that it names is not in the data, or none is left.
+        If a named column is not in the data, or no feature is left.
     """
     if features is None:
         chosen = [name for name in source.names() if name not in other_roles]
@@ -64,7 +64,7 @@ def chosen_names(source: Source, features: Any, exclude: Any, other_roles: Colle
 def categorical_names(
     choice: Sequence[str | int | bool] | None, features: Sequence[str]
 ) -> list[str]:  # fmt: skip
-    """Return the features that ``categorical_features`` chooses by name, by position, or by a Boolean for each.
+    """Return the features selected by ``categorical_features``: by name, by position, or by a Boolean for each.
 
     >>> [categorical_names(choice, ["a", "b", "c"]) for choice in (None, ["b"], [0, -1], [False, True, True])]
     [[], ['b'], ['a', 'c'], ['b', 'c']]
@@ -72,7 +72,7 @@ def categorical_names(
     Raises
     ------
     ParameterError
-        If it chooses what is no feature, or has another number of Booleans.
+        If it selects something that is no feature, or the number of Booleans differs from that of features.
     """
     chosen: list[str] = []
     if choice and isinstance(choice[0], bool) and len(choice) != len(features):
@@ -101,7 +101,7 @@ def categorical_names(
 def weights_by_name(
     weights: Mapping[str, float] | Sequence[float] | None, features: Sequence[str]
 ) -> dict[str, float] | None:  # fmt: skip
-    """Return ``feature_weights`` by the names of features.
+    """Return ``feature_weights`` by feature name.
 
     >>> weights_by_name([1.0, 0.0], ["a", "b"]), weights_by_name({"b": 2.0}, ["a", "b"])
     ({'a': 1.0, 'b': 0.0}, {'b': 2.0})
@@ -109,7 +109,7 @@ def weights_by_name(
     Raises
     ------
     ParameterError
-        If there is not a weight for each feature, or one of what is no feature.
+        If the number of weights differs from that of features, or a name is no feature.
     """
     if weights is None or isinstance(weights, Mapping):
         for name in weights or ():
@@ -126,7 +126,7 @@ def weights_by_name(
 
 
 def _chosen(source: Source, argument: str, choice: Any, other_roles: Collection[str]) -> list[str]:
-    """Return the columns that a selector, a function, or a list of names and selectors chooses, in order."""
+    """Return the columns selected by a selector, a function, or a list of names and selectors, in order."""
     if isinstance(choice, pl.Expr):
         return [name for name in _selected(source, argument, choice) if name not in other_roles]
     if callable(choice) and not isinstance(choice, type):
@@ -152,7 +152,7 @@ def _chosen(source: Source, argument: str, choice: Any, other_roles: Collection[
 
 
 def _selected(source: Source, argument: str, choice: pl.Expr) -> Sequence[str]:
-    """Return the columns that a selector chooses, or an expression such as ``pl.col("x", "y")``."""
+    """Return the columns selected by a selector, or by an expression such as ``pl.col("x", "y")``."""
     if not choice.meta.is_column_selection():
         raise ParameterError(
             f"{argument} takes columns of the data; {_text(choice)} computes one: add it to the data with "
@@ -179,7 +179,7 @@ def _unknown(argument: str, name: str, names: Sequence[str]) -> DataError:
 
 
 def _schema(source: Source) -> pl.Schema:
-    """Return the columns' types in polars."""
+    """Return the columns' polars types."""
     if isinstance(source, FrameSource):
         return source.frame.collect_schema()
     types = {name: None if kind is None else kind.to_polars() for name, kind in source.types().items()}
@@ -191,7 +191,7 @@ def _schema(source: Source) -> pl.Schema:
 
 
 def _type_in_polars(source: RelationSource, name: str) -> pl.DataType | None:
-    """Return the type in polars of a relation's column, None for a type that polars lacks."""
+    """Return the polars type of a relation's column, None if polars lacks it."""
     try:
         return read_relation(source.relation.project(quote_identifier(name)).limit(0)).dtypes[0]
     except (pl.exceptions.PolarsError, ValueError, NotImplementedError):
@@ -199,12 +199,12 @@ def _type_in_polars(source: RelationSource, name: str) -> pl.DataType | None:
 
 
 def find_features(source: Source, features: Sequence[Feature], argument: str = "the data") -> dict[str, FeatureType]:
-    """Return the types in the data of a model's features; ``argument`` is what messages call the data.
+    """Return the types in the data of a model's features; ``argument`` is the name of the data in messages.
 
     Raises
     ------
     DataError
-        If a feature is not in the data, or has a type of another family than in training.
+        If a feature is not in the data, or its type belongs to another family than in training.
     """
     data_types = source.types()
     missing = [feature.name for feature in features if feature.name not in data_types]
@@ -227,19 +227,19 @@ def find_features(source: Source, features: Sequence[Feature], argument: str = "
 
 
 def _are_codes_of_booleans(feature: Feature, kind: FeatureType) -> bool:
-    """Whether Booleans are the codes 0 and 1 that a library has made of them."""
+    """Whether Booleans stand for the codes 0 and 1 of another library."""
     return kind.family == "boolean" and feature.type.name == "codes" and set(feature.categories) <= {0, 1}
 
 
 def example_of_text(source: Source, feature: Feature) -> str:
-    """Return what messages say of a numeric feature that is a column of strings in a frame: one that is no number."""
+    """Return the part of a message that shows a non-numeric string in a column for a numeric feature."""
     if not isinstance(source, FrameSource) or feature.type.family != "number":
         return ""
     return text_among_numbers(source.frame, feature.name)
 
 
 def find_numbers(source: Source, names: Sequence[str], role: str) -> None:
-    """Check the columns of a role that a model reads beside its features, such as its ``exposure``.
+    """Check columns of a role that a model reads beside its features, such as ``exposure``.
 
     Raises
     ------

@@ -1,6 +1,6 @@
-"""The formats of tables in files: `FORMATS`, detected by a path's suffix or the first bytes, and how each is scanned.
+"""The formats of tables in files (`FORMATS`): detection by suffix or first bytes, and scanning.
 
-A row of `FORMATS` is all that is known of a format; readers, writers and messages look it up.
+`FORMATS` holds everything about a format; readers, writers and messages look it up there.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ class Format:
     Attributes
     ----------
     label
-        What messages call it.
+        The name in messages.
     suffixes
-        How the names of its files end.
+        The suffixes of file names.
     is_text
-        Whether its columns have no types, so that they are inferred.
+        Whether column types must be inferred.
     separator
         The separator of the values in a line.
     is_columnar
         Whether one column of a file can be read without the others.
     magic
-        What the bytes of a file, or of a stream, begin with.
+        The first bytes of a file or stream.
     """
 
     label: str
@@ -66,7 +66,7 @@ _LONGEST_LINE = 1 << 20
 
 
 def format_of_path(path: str) -> str | None:
-    """Return the format of a path's suffix; None if it is no table's. Text may be compressed.
+    """Return the format of a path's suffix; None if it is not a table. Text may be compressed.
 
     >>> [format_of_path(path) for path in ("a.PQ", "a.csv.gz", "a.jsonl.zst", "a.parquet.gz", "a.gz", "a")]
     ['parquet', 'csv', 'ndjson', None, None, None]
@@ -79,7 +79,7 @@ def format_of_path(path: str) -> str | None:
 
 
 def is_compressed(path: str) -> bool:
-    """Whether a path ends as that of a file compressed by gzip or zstd does."""
+    """Whether a path has a suffix of gzip or zstd."""
     return path.lower().endswith(_COMPRESSED)
 
 
@@ -93,7 +93,7 @@ def is_table(text: str) -> bool:
 
 
 def table_in_database(path: str) -> tuple[str, str] | None:
-    """Return the file and the table of a path such as ``flights.duckdb::late``; None of any other.
+    """Return the file and the table of a path such as ``flights.duckdb::late``; None for other paths.
 
     >>> table_in_database("flights.duckdb::late"), table_in_database("late.csv")
     (('flights.duckdb', 'late'), None)
@@ -111,7 +111,7 @@ def is_columnar(path: str) -> bool:
 
 
 def format_of_bytes(content: bytes) -> str | None:
-    r"""Return the format that the first bytes show, of text the first line; None if it is unknown.
+    r"""Return the format from the first bytes, for text from the first line; None if unknown.
 
     Text is NDJSON if its first line is a JSON object, otherwise CSV, or TSV if the line has tabs and no commas.
 
@@ -140,7 +140,7 @@ def format_of_bytes(content: bytes) -> str | None:
 def scan_text(
     kind: str, source: str | bytes, types: Mapping[str, pl.DataType], null_values: Sequence[str], n_inferred: int | None
 ) -> pl.LazyFrame:
-    """Return a table of text, with the ``types`` of some columns, and those of others inferred from so many rows."""
+    """Scan a text table with ``types`` of some columns; others are inferred from the first rows."""
     if kind == "ndjson":
         return pl.scan_ndjson(source, infer_schema_length=n_inferred, schema_overrides=dict(types))
     frame = pl.scan_csv(

@@ -27,9 +27,9 @@ _PLAIN = (
 
 
 def hash_of_query(data: Any) -> str | None:
-    """Return the SHA-256 of the text of a relation's query, or of the name or the query of a table of a database.
+    """Return the SHA-256 of the text of a relation's query, or of the name or query of a database table.
 
-    It is None of other data, and where a query has no text.
+    None for other data, and for queries without text.
 
     >>> import duckdb
     >>> con = duckdb.connect()
@@ -48,7 +48,7 @@ def hash_of_query(data: Any) -> str | None:
 
 
 def hash_of_rows(data: Any) -> str:
-    """Return the SHA-256 of the names, types and values of all columns that can be features, in the order of the rows.
+    """Return the SHA-256 of the names, types and values of all columns that can be features, in row order.
 
     >>> df = pl.DataFrame({"x": [1, None], "s": ["a", "bc"]})
     >>> hash_of_rows(df) == hash_of_rows(df.lazy()), hash_of_rows(df) == hash_of_rows(df.reverse())

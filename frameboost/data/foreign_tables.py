@@ -1,7 +1,7 @@
-"""Tables of other libraries: those that wrap another table, those that polars reads, and objects that are no table.
+"""Tables of other libraries: wrappers of tables, tables that polars reads, and messages for other objects.
 
-Ibis over DuckDB, narwhals frames, datasets of PyArrow, frames of pandas and of Dask are recognised by the names of
-their classes, as the libraries may not be installed.
+Objects of Ibis, narwhals, PyArrow, pandas and Dask are recognised by the names of their classes, as the libraries may
+not be installed.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ _NUMBERS = frozenset(np.dtype(name) for name in ("?", *"bhilqBHILQfd"))
 
 
 def table_behind(data: Any, argument: str = "data") -> Any:
-    """Return the table that an object wraps, or the object if it wraps none.
+    """Return the table that an object wraps, or the object itself.
 
-    An Ibis table of the DuckDB backend becomes a relation of the backend's connection, whose rows stay where they are;
-    a narwhals frame the frame or relation below it; a PyArrow dataset a lazy frame that scans it. Sparse columns of a
-    pandas frame become dense ones.
+    An Ibis table of the DuckDB backend becomes a relation of the backend's connection, without moving rows; a narwhals
+    frame becomes its native frame or relation; a PyArrow dataset becomes a lazy frame that scans it. Sparse columns of
+    a pandas frame become dense.
 
     Raises
     ------
@@ -100,7 +100,7 @@ def _of_ibis(table: Any, argument: str) -> Any:
 
 
 def way_out(data: Any) -> str:
-    """Return the end of the message that some data is no table: what to pass instead."""
+    """Return the end of a message for unsupported data: what to pass instead."""
     if isinstance(data, np.ndarray) or hasattr(data, "tocsr"):  # of SciPy
         return (
             ", whose columns have no names; pass a frame, such as pl.DataFrame(array, schema=[...]), or use an "
@@ -124,7 +124,7 @@ def way_out(data: Any) -> str:
 
 
 def open_pandas(frame: Any) -> FrameSource:
-    """Return a frame of pandas as a source."""
+    """Open a pandas frame as a source."""
     if (numbers := numbers_of_pandas(frame)) is not None:
         return FrameSource(numbers.lazy())
     refuse_duplicates([str(name) for name in frame.columns])
@@ -138,9 +138,9 @@ def open_pandas(frame: Any) -> FrameSource:
 
 
 def numbers_of_pandas(frame: Any) -> pl.DataFrame | None:
-    """Return a frame of pandas whose columns are all NumPy numbers, NaN as NULL; None of another frame.
+    """Return a pandas frame of NumPy numbers only, NaN as NULL; None for other frames.
 
-    They are read by their types, not one by one as `polars.from_pandas` does, which takes longer than to score a row.
+    Columns are read grouped by type; `polars.from_pandas` reads them one by one, which takes longer than scoring a row.
     """
     positions: dict[Any, list[int]] = {}
     for k, dtype in enumerate(frame.dtypes):
@@ -159,7 +159,7 @@ def numbers_of_pandas(frame: Any) -> pl.DataFrame | None:
 
 
 def open_arrow(table: Any) -> FrameSource:
-    """Return a table that speaks the Arrow PyCapsule interface as a source."""
+    """Open a table with the Arrow PyCapsule interface as a source."""
     names = getattr(table, "column_names", [])
     refuse_duplicates(names)
     source = _with_valid_text(_read(pl.DataFrame, table, ((name, table.select([name])) for name in names)))
@@ -167,7 +167,7 @@ def open_arrow(table: Any) -> FrameSource:
 
 
 def is_frame_of(library: str, data: Any) -> bool:
-    """Whether this is a DataFrame of a library or of a subclass, by name, as it may not be installed."""
+    """Whether this is a DataFrame of a library or a subclass, by name, as it may not be installed."""
     bases = ((kind.__module__.partition(".")[0], kind.__name__) for kind in type(data).__mro__)
     return (library, "DataFrame") in bases
 
@@ -189,7 +189,7 @@ def _read(read: Callable[[Any], Any], data: Any, columns: Iterable[tuple[str, An
 
 
 def dictionaries_of(data: Any) -> list[str]:
-    """Return the columns of a table, a batch or a dataset of PyArrow that are dictionaries."""
+    """Return the dictionary columns of a PyArrow table, batch or dataset."""
     kinds = {f"{kind.__module__}.{kind.__name__}" for kind in type(data).__mro__}
     if not any(kind.startswith("pyarrow.") for kind in kinds):
         return []
@@ -197,13 +197,13 @@ def dictionaries_of(data: Any) -> list[str]:
 
 
 def no_strings(source: FrameSource, categorical: Iterable[str]) -> frozenset[str]:
-    """Return those of some columns of categories that polars has no categories of, as they are no strings."""
+    """Return the categorical columns without string categories, which polars has no type for."""
     types = source.types()
     return frozenset(name for name in categorical if (kind := types[name]) is not None and not kind.is_categorical)
 
 
 def _with_valid_text(source: FrameSource) -> FrameSource:
-    """Return the source if all text is UTF-8, else raise `DataError`: polars does not check, and crashes later."""
+    """Return the source if all text is UTF-8, else raise `DataError`; polars would crash later."""
     frame = source.frame.collect()
     for name in frame.columns:
         if frame[name].dtype == pl.String:
@@ -215,7 +215,7 @@ def _with_valid_text(source: FrameSource) -> FrameSource:
 
 
 def refuse_duplicates(names: Sequence[str], *, ignore_case: bool = False) -> None:
-    """Raise `DataError` if two columns have one name."""
+    """Raise `DataError` if two columns have the same name."""
     times, first = Counter(names), dict[bytes, str]()
     for name in names:
         # DuckDB ignores the case of ASCII letters only; so does lower() on bytes.
@@ -242,9 +242,9 @@ _PLAIN = re.compile(r'"([^\W\d]\w*)"')
 
 
 def table_name(table: Any) -> str | None:
-    """Return the qualified name of a relation's table or view as the user wrote it, or the relation's alias, or None.
+    """Return the qualified name of a relation's table or view as the user wrote it, its alias, or None.
 
-    A relation of some of a table's rows has its alias, but another table would be joined by this name.
+    A filtered table has the alias of the table, but a join by that name would use all rows.
 
     Examples
     --------

@@ -1,9 +1,8 @@
-"""Rows that are held out: ``fit(valid=...)``, part of the data or other data with the same columns; and folds.
+"""Held-out rows: ``fit(valid=...)``, part of the data or other data with the same columns; and folds.
 
-A part of the data is named by a column or a condition, is the last by a column of times, or is drawn by a hash: of the
-rows' positions, the same in every engine, or of the queries that they belong to. A row must have the same position each
-time that a relation is read, and in each fit. DuckDB promises an order to some queries only (see
-`frameboost.data.plans`); others are refused.
+Part of the data is selected by a column or a predicate, as the last rows by a column of times, or by a hash of row
+positions, the same in every engine, or of queries. Row positions must be the same each time that a relation is read,
+and in each fit. DuckDB guarantees an order for some queries only (see `frameboost.data.plans`); others are errors.
 """
 
 from __future__ import annotations
@@ -64,17 +63,17 @@ _HELD_OUT = 21  # the purpose of a random key; `cross_validation` and `training.
 
 @dataclass(frozen=True)
 class HeldOut:
-    """Rows that are not trained on."""
+    """A set of held-out rows."""
 
     source: Source
 
     def like(self, training: Source, features: Sequence[Feature], roles: Mapping[str, str], name: str) -> Source:
-        """Return the rows, after checking that they have the columns of training.
+        """Return the rows after checking that they have the columns of training.
 
         Raises
         ------
         DataError
-            If a column is not there, or has another type.
+            If a column is missing, or its type differs.
         """
         if self.source is training:
             return self.source
@@ -109,7 +108,7 @@ class HeldOut:
 def held_out_sources(
     source: Source, valid: Any, time: str | None = None, group: str | None = None, seed: int = 0
 ) -> tuple[Source, dict[str, HeldOut]]:
-    """Return the rows to train on, and the sets of rows to validate on by name."""
+    """Return the training rows, and the held-out sets by name."""
     last = _read_last_rows(source, valid, time)
     if valid is None:
         return source, {}
@@ -130,18 +129,18 @@ def held_out_sources(
 
 
 def deals_groups(source: Source, valid: Any) -> bool:
-    """Whether ``valid`` is a share or the last rows, of which those of one group stay together."""
+    """Whether ``valid`` is a share or the last rows, which keep groups together."""
     is_text_of_rows = isinstance(valid, str) and valid not in source.names() and LastRows.read(valid) is not None
     return _is_number(valid) or is_text_of_rows
 
 
 def _split(source: Source, valid: str) -> tuple[Source, Source]:
-    """Return the rows to train on, and the rows to validate on: those where a Boolean column or a predicate is true.
+    """Return the training rows, and the held-out rows, where a Boolean column or a predicate is true.
 
     Raises
     ------
     ParameterError
-        If ``valid`` is neither, or may split the rows in another way each time that they are read.
+        If ``valid`` is neither, or may split the rows differently each time they are read.
     """
     if not is_text(valid):
         raise ParameterError(f"valid holds an unpaired surrogate: {shown(valid)}")
@@ -157,12 +156,12 @@ def _split(source: Source, valid: str) -> tuple[Source, Source]:
 
 
 def _other_rows(valid: Any, argument: str, training: Source) -> HeldOut:
-    """Return other data to validate on; columns of files of text have the types of training.
+    """Return separate held-out data; columns of text files have the types of training.
 
     Raises
     ------
     ParameterError
-        If it is rather a part of the data to train on.
+        If it seems to refer to part of the training data.
     """
     if isinstance(valid, pl.Expr | pl.Series | np.ndarray | bool):
         raise ParameterError(
@@ -182,7 +181,7 @@ def _is_number(valid: object) -> bool:
 
 
 def _read_last_rows(source: Source, valid: object, time: str | None) -> LastRows | None:
-    """Return what ``valid="last 20%"`` means; None if it is something else, such as a column of that name."""
+    """Return the parsed ``valid="last 20%"``; None for anything else, such as a column of that name."""
     last = LastRows.read(valid) if isinstance(valid, str) and valid not in source.names() else None
     if last is None and time is not None:
         raise ParameterError(f"time is for valid='last 20%' or 'last 4 weeks', not for valid={shown(valid)}")
@@ -194,7 +193,7 @@ def _read_last_rows(source: Source, valid: object, time: str | None) -> LastRows
 def _split_off(
     source: Source, valid: Any, last: LastRows | None, time: str | None, group: str | None, seed: int
 ) -> tuple[Source, Source]:
-    """Return the rows to train on, and a share of the rows, or the last ones."""
+    """Return the training rows, and a share of the rows or the last ones."""
     if last is None and not 0 < valid < 1:
         raise ParameterError(
             f"valid={shown(valid)} is not a share of the rows; it must be between 0 and 1, such as 0.2"
@@ -252,16 +251,16 @@ _PER_HOUR = {"ms": 3_600_000, "us": 3_600_000_000, "ns": 3_600_000_000_000}
 
 @dataclass(frozen=True)
 class LastRows:
-    """Which rows are the last: those of the last times.
+    """A specification of the last rows by time.
 
     Attributes
     ----------
     text
-        What the user wrote, such as ``last 20%``.
+        The user's text, such as ``last 20%``.
     amount
-        How many, 20.
+        The amount, such as 20.
     unit
-        Of what: ``%``, ``hour``, ``day``, ``week``, ``month``, ``quarter`` or ``year``.
+        ``%``, ``hour``, ``day``, ``week``, ``month``, ``quarter`` or ``year``.
     """
 
     text: str
@@ -270,7 +269,7 @@ class LastRows:
 
     @classmethod
     def read(cls, text: str) -> LastRows | None:
-        """Return what a text means, None if it is something else.
+        """Parse a text; return None if it is something else.
 
         >>> LastRows.read("last 12.5%").amount, LastRows.read("last 2 weeks").unit, LastRows.read("day > 3")
         (Fraction(25, 2), 'week', None)
@@ -279,15 +278,14 @@ class LastRows:
         return None if match is None else cls(text, Fraction(match[1]), match[2].lower().rstrip("s"))
 
     def split(self, source: TimedSource, time: str, group: str | None) -> tuple[TimedSource, TimedSource]:
-        """Return the rows before, and the last rows; of ranking the queries that have one of these, as a whole.
+        """Return the rows before, and the last rows; in ranking queries with one of these are held out as a whole.
 
         Raises
         ------
         ParameterError
-            If the amount is no share, or not one of this column.
+            If the amount is not a valid share, or its unit does not fit the column.
         DataError
-            If the column is not there, is no time, or has no value in some row; or if no row is held out, or all
-            are.
+            If the column does not exist, is no time, or has missing values; or if no rows are held out, or all are.
         """
         kind = _kind_of(source, time)
         if self.unit == "%" and not 0 < self.amount < 100:
@@ -322,7 +320,7 @@ class LastRows:
         return hours * _PER_HOUR[kind.unit] if kind.unit else hours / 24
 
     def _before(self, last: int, kind: FeatureType) -> int:
-        """Return the time that is earlier than the last one by the span; of months one of the same day, if there is."""
+        """Return the last time minus the span; months go back to the same day of the month, if it exists."""
         length = int(self._length(kind))
         if self.unit not in _MONTHS:
             return last - length
@@ -340,7 +338,7 @@ class LastRows:
 
 
 class _Times(NamedTuple):
-    """How many rows have no time, the first time to hold out if a share is, and the last time, in physical form."""
+    """The number of rows without a time, the first held-out time of a share, and the last time, as physical values."""
 
     n_missing: int
     first: Physical | None
@@ -363,7 +361,7 @@ def _kind_of(source: TimedSource, time: str) -> FeatureType:
 
 
 def _times(source: TimedSource, time: str, kind: FeatureType, share: Fraction | int) -> _Times:
-    """Return the times of a source; the first to hold out is the first that follows at least that share of the rows."""
+    """Return the times of a source; the first to hold out is the first after at least that share of the rows."""
     share = Fraction(share)
     if isinstance(source, FrameSource):
         times = source.frame.select(physical_expr(time, kind).alias("time"))
@@ -387,7 +385,7 @@ def _times(source: TimedSource, time: str, kind: FeatureType, share: Fraction | 
 
 
 def _physical_value(kind: FeatureType, value: Any) -> Physical | None:
-    """Return a physical value as DuckDB sends it, see `physical_sql`."""
+    """Return a physical value from DuckDB, see `physical_sql`."""
     if value is None or kind.is_float:
         return value  # type: ignore[no-any-return]
     return int(Decimal(value).scaleb(kind.precision_and_scale[1] if kind.precision_and_scale else 0))
@@ -396,7 +394,7 @@ def _physical_value(kind: FeatureType, value: Any) -> Physical | None:
 def _split_at(
     source: TimedSource, time: str, kind: FeatureType, first: Physical, group: str | None
 ) -> tuple[TimedSource, TimedSource]:
-    """Return the rows before a time, and the others; rows of one query stay together with its last one."""
+    """Return the rows before a time, and the others; rows of one query go with its last one."""
     if isinstance(source, FrameSource):
         held_out = physical_expr(time, kind) >= pl.lit(first, kind.physical_dtype)
         if group is not None:
@@ -427,28 +425,28 @@ def fold_parts(
     source: LocalSource, folds: Any, time: str | None, seed: int, groups: str | None = None,
     strata: str | None = None,
 ) -> Iterator[tuple[Any, Any]]:  # fmt: skip
-    """Yield rows to train on and rows to validate on.
+    """Yield training rows and held-out rows for each fold.
 
     Parameters
     ----------
     source
         The rows.
     folds
-        A number of folds, or a column, each value of which is a fold, or for each fold a pair of arrays of integers:
-        the positions of the rows to train on, and of those to validate on.
+        A number of folds, or a column of fold labels, or for each fold a pair of integer arrays: the positions of the
+        training rows and of the held-out rows.
     time
-        A column in whose order the rows are split; each part but the first is then predicted from those before it.
+        A column to order the rows by; each part except the first is held out from a fit on those before it.
     seed
-        The seed of the hash by which rows or groups are dealt to folds.
+        The seed of the hash that assigns rows or groups to folds.
     groups
-        A column whose rows of one value stay together.
+        A column of groups to keep together.
     strata
-        A column of each of whose values the folds have equally many rows, as far as these can be divided.
+        A column to stratify the folds by.
 
     Raises
     ------
     ParameterError, DataError
-        If there are fewer than 2 folds, a column or positions won't do, or the rows are those of a sparse matrix.
+        If there are fewer than 2 folds, a column or positions are invalid, or the rows are a sparse matrix.
     """
     if isinstance(source, SparseSource):
         raise DataError(
@@ -484,9 +482,9 @@ def fold_parts(
 
 
 def _fold(source: LocalSource, name: str, number: int, others: str = "<>") -> tuple[Any, Any]:
-    """Return the rows whose fold is another one, or with ``<`` a smaller one, and those of this fold.
+    """Return the rows of other folds, or with ``<`` of earlier ones, and those of this fold.
 
-    The column of the folds is left out.
+    The fold column is dropped.
     """
     training, part = _parts_by(source, name, others, "=", number)
     if isinstance(training, FrameSource) and isinstance(part, FrameSource):
@@ -495,12 +493,12 @@ def _fold(source: LocalSource, name: str, number: int, others: str = "<>") -> tu
 
 
 def _rows_of(source: LocalSource, rows: pl.LazyFrame) -> pl.LazyFrame | FrameSource:
-    """Return some rows of a source, with its categories, which the frame does not have."""
+    """Return some rows of a source, with its categorical columns, which the frame does not have."""
     return FrameSource(rows, categorical=source.categorical) if source.categorical else rows
 
 
 def _with_folds(source: LocalSource, folds: int, seed: int) -> tuple[LocalSource, str]:
-    """Return the rows with the number of a fold each, drawn by their position, and that column's name."""
+    """Return the rows with a fold index drawn by position, and that column's name."""
     name = free_name("fold", source.names())
     drawn = with_draws(source, draw_key(seed, _FOLD), name)
     if isinstance(drawn, FrameSource):
@@ -512,7 +510,7 @@ def _with_folds(source: LocalSource, folds: int, seed: int) -> tuple[LocalSource
 
 
 def _with_folds_of_strata(source: LocalSource, strata: str, folds: int, seed: int) -> tuple[LocalSource, str]:
-    """Return the rows with their folds, and that column's name: in the order of strata and of draws they take turns."""
+    """Return the rows with a stratified fold index, and that column's name: round-robin by stratum and draw."""
     name = free_name("position", source.names())
     fold = free_name("fold", [*source.names(), name])
     rows, key = with_positions(source, name), draw_key(seed, _FOLD)
@@ -527,7 +525,7 @@ def _with_folds_of_strata(source: LocalSource, strata: str, folds: int, seed: in
 
 
 def _with_folds_of_groups(source: LocalSource, groups: str, folds: int, seed: int) -> tuple[LocalSource, str]:
-    """Return the rows with the fold of their group, and that column's name; groups are dealt in the order of draws."""
+    """Return the rows with the fold index of their group, and that column's name; groups are assigned in draw order."""
     if groups not in source.names():
         raise DataError(f"groups column {shown(groups)} is not in the data{did_you_mean(groups, source.names())}")
     if source.types()[groups] is None:
@@ -597,14 +595,14 @@ def _checked_positions(values: Any, number: int, n_rows: int) -> np.ndarray:
 
 
 def is_splitter(folds: object) -> bool:
-    """Whether folds are those of a splitter of scikit-learn, or of an object like one."""
+    """Whether folds are a scikit-learn splitter, or an object like one."""
     return not isinstance(folds, str) and hasattr(folds, "split")
 
 
 def split_by_splitter(
     source: LocalSource, splitter: Any, labels: Sequence[str], groups: str | None
 ) -> list[tuple[Any, Any]]:
-    """Return the positions of the rows to train on and to validate on, of each fold of a splitter of scikit-learn.
+    """Return the positions of the training and held-out rows of each fold of a scikit-learn splitter.
 
     Raises
     ------
@@ -656,21 +654,21 @@ def _check_count(count: int, name: str) -> None:
 
 
 def split_by_draw(source: LocalSource, share: float, key: int) -> tuple[LocalSource, LocalSource]:
-    """Return the rows to train on, and about that share of the rows, drawn by a hash of their position.
+    """Return the training rows, and about that share of the rows, drawn by a hash of row position.
 
-    A lazy frame is collected first, unless it only reads files: its rows may come in another order the next time.
+    A lazy frame is collected first, unless it only reads files, as its row order may change.
 
     Raises
     ------
     DataError
-        If it is a relation whose rows have no certain order.
+        If it is a relation without a guaranteed row order.
     """
     name = free_name("draw", source.names())
     return _parts_by(with_draws(source, key, name), name, ">=", "<", share)
 
 
 def split_by_query_draw(source: LocalSource, group: str, share: float, key: int) -> tuple[LocalSource, LocalSource]:
-    """Return the rows of other queries, and of about that share of the queries, drawn by their rank in order."""
+    """Return the rows of other queries, and of about that share of the queries, drawn by query rank."""
     kind = source.types()[group]
     assert kind is not None
     if isinstance(source, FrameSource):
@@ -688,7 +686,7 @@ _COMPARISONS: Mapping[str, Callable[[Any, Any], Any]] = {
 def _parts_by(
     source: LocalSource, name: str, rest: str, part: str, value: float
 ) -> tuple[LocalSource, LocalSource]:  # fmt: skip
-    """Return the rows where a column compares with a number in one way, and those where in another, without it."""
+    """Return the rows where a column compares with a number in one way, and where in another, without the column."""
     if isinstance(source, FrameSource):
         conditions = [_COMPARISONS[sign](pl.col(name), value) for sign in (rest, part)]
         first, second = (source.map(lambda frame, c=c: frame.filter(c).drop(name)) for c in conditions)  # type: ignore[misc]
@@ -700,9 +698,9 @@ def _parts_by(
 
 
 def draws_of_groups(source: LocalSource, group: str, key: int, name: str) -> tuple[LocalSource, int, int]:
-    """Return the rows with a number in [0, 1) for their group, drawn by its rank in order.
+    """Return the rows with a number in [0, 1) for their group, drawn by the group's rank.
 
-    The number of groups and of rows without a group are returned as well.
+    The numbers of groups and of rows without a group are returned as well.
     """
     kind = source.types()[group]
     assert kind is not None
@@ -741,9 +739,9 @@ def _with_draws_of_groups(
 
 
 def with_window(source: RelationSource, sql: str, name: str) -> RelationSource:
-    """Return the rows with one more column, of a window function, in their order: windows leave them in another one.
+    """Return the rows with the column of a window function, in their original order, which windows change.
 
-    By their positions samples are drawn, and rows of a query with equal margins are ranked.
+    Sampling and ranking of equal margins depend on row positions.
     """
     position = quote_identifier(free_name("position", [*source.names(), name]))
     numbered = source.relation.project(f"*, row_number() OVER () AS {position}")
@@ -752,7 +750,7 @@ def with_window(source: RelationSource, sql: str, name: str) -> RelationSource:
 
 
 def queries_of(source: FrameSource, group: str) -> pl.Series:
-    """Return the queries of the rows, in order; categories as text."""
+    """Return the queries of the rows, in row order; categories as text."""
     kind = source.types()[group]
     assert kind is not None
     return source.frame.select(_comparable(group, kind).unique()).collect().to_series().drop_nulls().sort()
@@ -767,7 +765,7 @@ def split_by_queries(source: FrameSource, group: str, queries: pl.Series) -> tup
 
 
 def with_draws(source: LocalSource, key: int, name: str) -> LocalSource:
-    """Return the rows with one more column, a number in [0, 1) drawn by the row's position."""
+    """Return the rows with a number in [0, 1) drawn by row position."""
     rows = with_positions(source, name)
     if isinstance(rows, FrameSource):
         draw = draw_expr(pl.col(name), key).alias(name)
@@ -777,14 +775,14 @@ def with_draws(source: LocalSource, key: int, name: str) -> LocalSource:
 
 
 def with_positions(source: LocalSource, name: str) -> LocalSource:
-    """Return the rows with one more column, the position of each (Int64, from 0), which is the same in all readings.
+    """Return the rows with their position (Int64, from 0), which is the same in all reads.
 
     A lazy frame is collected, unless it only reads files.
 
     Raises
     ------
     DataError
-        If it is a relation whose rows have no certain order.
+        If it is a relation without a guaranteed row order.
     """
     if isinstance(source, FrameSource):
         parts = source.parts or (source.frame,)
@@ -802,7 +800,7 @@ def with_positions(source: LocalSource, name: str) -> LocalSource:
 
 
 def _draws_by_rank(queries: pl.Series, key: int) -> pl.Series:
-    """Return a number in [0, 1) for each query, drawn by its rank in order."""
+    """Return a number in [0, 1) for each query, drawn by its rank."""
     return pl.select(draw_expr(pl.int_range(len(queries), dtype=pl.Int64), key)).to_series()
 
 
@@ -812,7 +810,7 @@ def _comparable(group: str, kind: FeatureType) -> pl.Expr:
 
 
 def _comparable_sql(group: str, kind: FeatureType) -> str:
-    """Return the same in SQL."""
+    """Return `_comparable` in SQL."""
     by = quote_identifier(group)
     return f"CAST({by} AS VARCHAR)" if kind.is_categorical else by
 
@@ -822,7 +820,7 @@ def _without(relation: duckdb.DuckDBPyRelation, quoted: str) -> duckdb.DuckDBPyR
 
 
 def _check_order(source: RelationSource) -> None:
-    """Raise `DataError` if the rows of a relation may come in another order the next time."""
+    """Raise `DataError` if the row order of a relation may change between reads."""
     with closing(DuckDBSession(source.relation)) as session:
         if not session.setting("preserve_insertion_order"):
             raise DataError(

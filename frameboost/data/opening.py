@@ -1,7 +1,6 @@
-"""`open_source`: opens the user's data as a source of rows, or raises an error that says why it can't.
+"""`open_source`: open the user's data as a source of rows, or raise an error that says why that fails.
 
-`_KINDS` is the table of all kinds of data: how each is recognised, and how it is opened. All sources have the same
-methods, so their users need not know the kind.
+`_KINDS` lists all kinds of data, each with a predicate and an opener. All sources have the same methods.
 """
 
 from __future__ import annotations
@@ -59,7 +58,7 @@ Types = Mapping[str, FeatureType | None]
 
 @dataclass(frozen=True, slots=True)
 class _Options:
-    """How data is opened: the parameters of `open_source`, and the object before `table_behind`."""
+    """The parameters of `open_source`, and the object before `table_behind`."""
 
     argument: str
     once: bool
@@ -88,29 +87,29 @@ def open_source(
 def open_source(
     data: Any, argument: str = "data", *, types: Types | None = None, once: bool = True, clusters: bool = False
 ) -> Source:
-    """Return the user's data as a source.
+    """Open the user's data as a source.
 
-    Columns of NULL that have no type, such as that of ``pl.DataFrame({"x": [None]})``, are of floats.
+    Untyped columns of NULL, such as that of ``pl.DataFrame({"x": [None]})``, become floats.
 
     Parameters
     ----------
     data
         The data.
     argument
-        What messages call it.
+        Its name in messages.
     types
-        The column types of other data or of a model, which columns of files of text have where all their values are of
-        these types, and columns without a value in any case.
+        The column types of other data or of a model, to read text columns with if all values fit, and entirely missing
+        columns in any case.
     once
-        Whether the rows of a relation are the same each time that they are read (see `repeatable_source`). Otherwise
-        they are not read yet: what is opened is only a part of the data.
+        Whether to make the rows of a relation the same in every read (see `repeatable_source`); False for a part of the
+        data that is not read yet.
     clusters
-        Whether tables of databases and DataFrames of Dask and of Spark are taken, whose rows stay where they are.
+        Whether to accept database tables and DataFrames of Dask and Spark without moving their rows.
 
     Raises
     ------
     DataError
-        If it is no data that can be read.
+        If the data can't be read.
     """
     is_known = isinstance(data, pl.DataFrame | pl.LazyFrame | duckdb.DuckDBPyRelation)
     table = data if is_known else table_behind(data, argument)
@@ -159,7 +158,7 @@ def _of_files(data: Any, options: _Options) -> LocalSource:
 
 
 def _rows_where(source: LocalSource, where: str, options: _Options) -> LocalSource:
-    """Return the rows of files for which a condition holds."""
+    """Return the rows of files that fulfil a condition."""
     BY_NAME["where"]("where", where)
     try:
         rows = source.where(where, is_column=False, negated=False)
@@ -177,7 +176,7 @@ def _rows_where(source: LocalSource, where: str, options: _Options) -> LocalSour
 
 
 def _of_list(data: Sequence[Any], options: _Options) -> FrameSource:
-    """Return the rows of frames and of files, in this order."""
+    """Concatenate frames and files, in order."""
     parts: list[Part] = []
     argument = options.argument
     for number, item in enumerate(data, start=1):
@@ -194,7 +193,7 @@ def _of_list(data: Sequence[Any], options: _Options) -> FrameSource:
 
 
 def _in_parts(parts: Sequence[Part]) -> FrameSource:
-    """Return frames whose rows follow each other, with the columns of the first."""
+    """Return frames as parts, with the columns of the first."""
     frames = same_columns(parts) if len(parts) > 1 else [parts[0].frame]
     whole = pl.concat(frames) if len(frames) > 1 else frames[0]
     source = FrameSource(
@@ -230,7 +229,7 @@ def _of_spark(data: Any, options: _Options) -> SparkSource:
 
 
 def _of_database(data: DatabaseTable, options: _Options) -> Source:
-    """Return a table as it is where engines bin it; elsewhere its rows, which are read once in a call."""
+    """Return a database table unchanged for engines that bin it; otherwise its rows, read once per call."""
     if options.clusters:
         return data
     frame = once_in_call(("rows", id(data)), lambda: data.to_frame(data.readable()))
@@ -283,7 +282,7 @@ _KINDS: tuple[_Kind, ...] = (
 def _typed_files(files: TableFiles, training_types: Types, argument: str) -> LocalSource:
     """Return the table in files; columns of text have the types of training where all their values are of these.
 
-    A column with other values keeps the inferred type, which callers then refuse by name.
+    A column with other values keeps the inferred type; callers then raise an error that names it.
 
     Raises
     ------
@@ -302,7 +301,7 @@ def _typed_files(files: TableFiles, training_types: Types, argument: str) -> Loc
 
 
 def _types_to_read(source: FrameSource, training_types: Types) -> dict[str, pl.DataType]:
-    """Return the types to read columns as, whose values look like those of another family."""
+    """Return the types for reading columns with values that look like another family."""
     types: dict[str, pl.DataType] = {}
     for name, dtype in source.frame.collect_schema().items():
         kind = training_types.get(name)
@@ -319,7 +318,7 @@ def _types_to_read(source: FrameSource, training_types: Types) -> dict[str, pl.D
 
 
 def _casts(source: FrameSource, training_types: Types) -> list[pl.Expr]:
-    """Return the columns whose numbers or times have another type of the same family than in training, cast to it."""
+    """Return casts of columns to the type of training, for numbers or times of the same family."""
     casts = []
     for name, data_type in source.types().items():
         kind = training_types.get(name)
@@ -336,7 +335,7 @@ def _casts(source: FrameSource, training_types: Types) -> list[pl.Expr]:
 
 
 def _numbers_in_text(frame: pl.LazyFrame, name: str, kind: FeatureType) -> list[pl.Expr]:
-    """Return a column of text as numbers, such as decimals in NDJSON and a column without values in CSV, if it is."""
+    """Return a text column as numbers if it holds only these, such as decimals in NDJSON or an empty CSV column."""
     exact, number = (column(name).cast(dtype, strict=False) for dtype in (kind.to_polars(), pl.Float64()))
     if not _holds(frame, number.is_null() == column(name).is_null()):
         return []
@@ -344,7 +343,7 @@ def _numbers_in_text(frame: pl.LazyFrame, name: str, kind: FeatureType) -> list[
 
 
 def _holds(frame: pl.LazyFrame, condition: pl.Expr) -> bool:
-    """Whether a condition holds in every row."""
+    """Whether a condition is true in every row."""
     return bool(frame.select(condition.all()).collect().item())
 
 
@@ -368,10 +367,9 @@ _NULL = '"NULL"'  # the type of a column of NULLs, which a table can't have
 
 
 def repeatable_source(relation: duckdb.DuckDBPyRelation) -> RelationSource:
-    """Return a relation as a source, with its rows copied if they may be others the next time.
+    """Return a relation as a source, copied if its rows may change between reads.
 
-    The same relation is copied once in an outermost public call. Outside of one, where nobody would drop the copy, it
-    is not copied.
+    A relation is copied once per outermost public call, and not outside of one, where nothing would drop the copy.
     """
     relation = plain_relation(relation)
     try:
@@ -414,7 +412,7 @@ def _repeatable(relation: duckdb.DuckDBPyRelation) -> RelationSource:
 
 
 def _texts(session: DuckDBSession, query: str) -> list[str]:
-    """Return a query with the definitions of the views, macros and generated columns that it uses."""
+    """Return the text of a query with the definitions of its views, macros and generated columns."""
     texts, seen = [query], set[str]()
     for text in texts:  # which grows
         names, called = words_of(text)
@@ -434,7 +432,7 @@ def _texts(session: DuckDBSession, query: str) -> list[str]:
 
 
 def _tables_stay(relation: duckdb.DuckDBPyRelation, steps: Sequence[Step]) -> bool:
-    """Whether nobody else can write to the tables that a plan reads."""
+    """Whether nobody else can write to the tables in a plan."""
     databases = {step.database for step in steps if step.database is not None} - {"temp"}
     if not databases:
         return True
@@ -450,7 +448,7 @@ def _tables_stay(relation: duckdb.DuckDBPyRelation, steps: Sequence[Step]) -> bo
 
 
 def _state(relation: duckdb.DuckDBPyRelation, *expressions: str) -> tuple[Any, ...]:
-    """Return what expressions say of the database of a relation, which is bound for it and not read."""
+    """Return the values of expressions in the database of a relation, which is bound for it but not read."""
     state = when_free(lambda: relation.limit(0).aggregate(", ".join(["COUNT(*)", *expressions])).fetchall())
     return tuple(state[0][1:])
 
@@ -466,10 +464,10 @@ def open_rows(
 ) -> LocalSource:  # fmt: skip
     """Return rows for a model with these features; ``argument`` is their name in messages.
 
-    A dict is one row, by the names of the columns; a list of dicts is several rows. Where the model was trained on
-    dates and the data have times that are all at midnight, as pandas has dates, these are read as dates. A column of a
-    file of text has the type of training where its values are of that type (see `open_source`), and so has a column
-    without values, whatever its type; if ``exactly``, not another one of the same family.
+    A dict is one row, by column name; a list of dicts is several rows. Timestamps that are all at midnight, as in
+    pandas, are read as dates if the model was trained on dates. Text columns are read with the type of training if all
+    values fit (see `open_source`), and entirely missing columns in any case; with ``exactly``, not with another type of
+    the same family.
 
     Raises
     ------
@@ -512,7 +510,7 @@ def _of_dicts(rows: Sequence[Mapping[str, Any]], types: Mapping[str, FeatureType
 
 
 def _series(name: str, values: list[Any], kind: FeatureType | None) -> pl.Series:
-    """Return the values of a column; one without any has the type of training."""
+    """Return the values of a column; an entirely missing one has the type of training."""
     for value in values:
         if value is not None and not isinstance(value, _SCALARS):
             raise DataError(
@@ -533,7 +531,7 @@ def _series(name: str, values: list[Any], kind: FeatureType | None) -> pl.Series
 
 
 def _with_dates(source: LocalSource, features: Sequence[Feature]) -> LocalSource:
-    """Return the source with times as dates where the model has dates, if they are all at midnight."""
+    """Return the source with timestamps as dates if the model has dates and all are at midnight."""
     of_dates = [feature.name for feature in features if feature.type.family == "date"]
     types = source.types() if of_dates else {}
     names = [name for name in of_dates if (kind := types.get(name)) and kind.family == "timestamp"]

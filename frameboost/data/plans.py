@@ -1,8 +1,7 @@
-"""What the plans of queries say of their rows, without running them: DuckDB's of relations, polars' of lazy frames.
+"""Facts from query plans, without running the queries: DuckDB's of relations, polars' of lazy frames.
 
-A relation is read several times. Its rows must be the same each time, and where rows are drawn by their position, each
-must have the same position. A lazy frame that only reads files is read in slices, each by itself. The steps of a plan
-show all of this.
+A relation is read several times; its rows must be the same each time, and in the same order if they are drawn by
+position. A lazy frame that only reads files can be read in slices. The steps of a plan show all of this.
 """
 
 from __future__ import annotations
@@ -44,9 +43,9 @@ _REPEATABLE = _IN_MEMORY | _PARQUET | _TABLES | frozenset([
 
 
 class Step(NamedTuple):
-    """A step of a plan: its name, of a scan of a table the database's name, and about how many rows it has.
+    """A step of a plan: its name, for a scan the database of the table, and its estimated number of rows.
 
-    A sample has the name ``SAMPLE``, whichever step takes it.
+    Samples are named ``SAMPLE``, whatever the step.
     """
 
     name: str
@@ -56,12 +55,12 @@ class Step(NamedTuple):
 
     @property
     def is_whole_table(self) -> bool:
-        """Whether it reads all rows of a table, without a condition or a sample."""
+        """Whether it reads all rows of a table, without filter or sample."""
         return self.name in _TABLES and not self.has_filter
 
 
 def plan_of(relation: duckdb.DuckDBPyRelation) -> str:
-    """Return DuckDB's plan of a relation as JSON; it is made once in a public call."""
+    """Return DuckDB's plan of a relation as JSON, cached within a public call."""
 
     def made() -> tuple[str, object]:
         plan = when_free(partial(relation.explain, "standard", "json"))
@@ -71,7 +70,7 @@ def plan_of(relation: duckdb.DuckDBPyRelation) -> str:
 
 
 def plan_steps(plan: str) -> list[Step]:
-    """Return the steps of a plan as EXPLAIN (FORMAT json) has it, the last one first."""
+    """Return the steps of a plan of EXPLAIN (FORMAT json), the last one first."""
     return [_step(node) for node in _nodes(json.loads(plan))]
 
 
@@ -92,25 +91,25 @@ def _step(node: dict[str, Any]) -> Step:
 
 
 def step_without_order(steps: Sequence[Step]) -> str:
-    """Return the first step after which rows may come in another order the next time; empty if there is none."""
+    """Return the first step that does not guarantee the order of rows; empty if there is none."""
     return next((step.name for step in steps if step.name not in _IN_ORDER), "")
 
 
 def is_repeatable(steps: Sequence[Step], *, tables: bool, files: bool) -> bool:
-    """Whether a plan has the same rows each time, if its functions have the same values.
+    """Whether a plan yields the same rows each time, if its functions do.
 
-    ``tables`` and ``files`` are whether the tables and Parquet files that it reads stay as they are.
+    ``tables`` and ``files`` tell whether its tables and Parquet files are constant.
     """
     repeatable = _REPEATABLE - (frozenset() if tables else _TABLES) - (frozenset() if files else _PARQUET)
     return all(step.name in repeatable for step in steps)
 
 
 def estimated_rows(explain: Callable[[str], duckdb.DuckDBPyRelation | None], source: str) -> int | None:
-    """Return the approximate number of rows of a source of DuckDB, None where it is unknown.
+    """Return the approximate number of rows of a DuckDB source, None if unknown.
 
-    ``explain`` runs a statement, and ``source`` is the text after FROM. The planner has the number of rows of tables,
-    frames and Parquet files. It guesses how many a condition leaves (for ``x % 2 = 0``, two), which is not used, and
-    has 0 or 1 where it has no estimate, as of a lazy frame or after LIMIT.
+    ``explain`` runs a statement, and ``source`` is the text after FROM. The planner knows the number of rows of tables,
+    frames and Parquet files. Its guesses for filters (for ``x % 2 = 0``, two rows) are not used, nor the 0 or 1 that
+    stand for no estimate, as for a lazy frame or after LIMIT.
 
     Examples
     --------
@@ -156,10 +155,10 @@ _BUT_OF_FAMILY = {
 
 
 def scanned_formats(frame: pl.LazyFrame) -> frozenset[str] | None:
-    """Return the formats of the files that a frame reads; None if it does more than to compute rows from their rows.
+    """Return the formats of the files that a frame reads; None if it does more than row-wise computation.
 
-    It is read from polars' plan, in which only known steps are accepted. Polars shows no plan that has a function in
-    Python, a plugin, a source of another package, or an Arrow file.
+    Read from polars' plan, with an allowlist of steps. Polars does not show plans with a Python function, a plugin, a
+    source of another package, or an Arrow file.
 
     >>> scanned_formats(pl.LazyFrame({"x": [1]})) is None
     True
@@ -173,7 +172,7 @@ def scanned_formats(frame: pl.LazyFrame) -> frozenset[str] | None:
 
 
 class _OtherStepError(Exception):
-    """A plan has a step that is not known to take rows one by one."""
+    """A plan has a step that is not known to be row-wise."""
 
 
 def _formats(plan: Any) -> Iterator[str]:
@@ -192,7 +191,7 @@ def _formats(plan: Any) -> Iterator[str]:
 
 
 def _check_by_row(plan: Any, root: int) -> None:
-    """Raise `_OtherStepError` if an expression is not known to be computed row by row."""
+    """Raise `_OtherStepError` if an expression is not known to be row-wise."""
     waiting = [root]
     while waiting:
         expression = plan.view_expression(waiting.pop())

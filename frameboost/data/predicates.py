@@ -1,7 +1,7 @@
-"""Predicates of the user, such as ``valid="date >= '2013-09-01'"``: a check that they are repeatable, and polars' form.
+"""Users' predicates, such as ``valid="date >= '2013-09-01'"``: check that they are repeatable; translate to polars.
 
-A predicate enters two queries: one for the rows where it holds, one for all others. A function whose value changes from
-one query to the next, such as ``random()``, would put a row into both parts or neither.
+A predicate enters two queries: one for the rows where it is true, one for all others. A volatile function, such as
+``random()``, would put a row into both parts or neither.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Run = Callable[[str], Sequence[Sequence[Any]]]
 
 
 def unusable(predicate: str, error: Exception) -> ParameterError:
-    """Return the error for a text that is no predicate, caused by the database's or polars' ``error``."""
+    """Return the error for an invalid predicate, caused by the database's or polars' ``error``."""
     problem = ParameterError(
         f"valid={shown(predicate)} is neither a column of the data nor a SQL predicate over its columns "
         f"({reason(error)}){_way_out(predicate)}"
@@ -45,7 +45,7 @@ def unusable(predicate: str, error: Exception) -> ParameterError:
 
 
 def _way_out(predicate: str) -> str:
-    """Return what a text that is no predicate seems to mean, and how to write that."""
+    """Return what an invalid predicate seems to mean, and how to write that."""
     if predicate.lower().startswith("last "):
         return "; the last rows are valid='last 20%', or of hours, days, weeks, months or years, with time='day'"
     if re.fullmatch(r"\s*[\d.]+\s*%\s*", predicate):
@@ -60,7 +60,7 @@ def _way_out(predicate: str) -> str:
 
 
 def check_repeatable(sql: str, what: str, run: Run | None = None) -> None:
-    """Raise `ParameterError` if SQL calls a function that may have another value in the next query.
+    """Raise `ParameterError` if SQL calls a function that may change between queries.
 
     Parameters
     ----------
@@ -69,8 +69,8 @@ def check_repeatable(sql: str, what: str, run: Run | None = None) -> None:
     what
         Its name in the message.
     run
-        Runs a query in the database whose functions it calls, macros and user-defined functions included. By default
-        that is an empty database, with the built-in functions only.
+        A function that runs a query in the database of the SQL, with its macros and user-defined functions; by default
+        an empty database, with built-in functions only.
     """
     if changing := changing_functions(sql, run or _run_apart):
         raise ParameterError(
@@ -80,17 +80,17 @@ def check_repeatable(sql: str, what: str, run: Run | None = None) -> None:
 
 
 def changing_functions(sql: str, run: Run) -> set[str]:
-    """Return the functions that SQL calls which may have another value in the next query.
+    """Return the functions called in SQL that may change between queries.
 
-    These are volatile functions, functions of the current time, functions in Python, and macros that call one of these;
-    also functions that run SQL from a text. ``run`` is as for `check_repeatable`.
+    These are volatile functions, functions of the current time, Python functions, functions that run SQL text, and
+    macros that call one of these. ``run`` is as for `check_repeatable`.
     """
     names = words_of(sql).called
     return (names & _KEYWORDS) | (_changing(names - _KEYWORDS, run) if names - _KEYWORDS else set())
 
 
 class Words(NamedTuple):
-    """The names in SQL, in lower case: all of them, and those of functions that are called."""
+    """The names in SQL, in lower case: all names, and those of called functions."""
 
     all: set[str]
     called: set[str]
@@ -120,10 +120,10 @@ def words_of(sql: str) -> Words:
 
 
 def _changing(names: set[str], run: Run) -> set[str]:
-    """Return those functions that are volatile, not built into DuckDB, or macros that call one of these.
+    """Return the functions that are volatile, not built into DuckDB, or macros that call one of these.
 
-    From DuckDB 2.0.1 on, functions of times with a zone, which is the connection's, are consistent within a query only.
-    The same functions of other times are consistent.
+    From DuckDB 2.0.1 on, functions of times with time zone, which depend on the connection's time zone, are consistent
+    within a query only; for other times they are consistent.
     """
     names_sql = ", ".join(map(string_literal, sorted(names)))
     rows = run(
@@ -142,7 +142,7 @@ def _changing(names: set[str], run: Run) -> set[str]:
 
 @cache
 def _built_in_functions() -> frozenset[str]:
-    """Return DuckDB's built-in functions, in whose list functions that a user has made in Python look the same."""
+    """Return DuckDB's built-in functions; in its catalog users' Python functions look the same."""
     rows = _run_apart("SELECT DISTINCT lower(function_name) FROM duckdb_functions()")
     return frozenset(name for (name,) in rows)
 
@@ -156,15 +156,15 @@ def _run_apart(query: str) -> Sequence[Sequence[Any]]:
 
 
 def as_polars(predicate: str, schema: Mapping[str, pl.DataType]) -> tuple[pl.Expr, dict[str, pl.Expr]]:
-    """Return a predicate as a polars expression, and constants by name that it reads as columns.
+    """Return a predicate as a polars expression, and by name the constants that it reads as columns.
 
-    SQL casts ``'2013-09-01'`` to the type of the column that it is compared with; polars does not. So DuckDB casts such
-    a text, and the value enters the expression as a constant column of the right type.
+    SQL casts ``'2013-09-01'`` to the type of the column that it is compared with, polars does not; so DuckDB casts such
+    text, and the value enters the expression as a constant column.
 
     Raises
     ------
     ParameterError
-        If it has an aggregate or a window, or compares a column with a text that is none of its values.
+        If it has an aggregate or a window function, or compares a column with text that can't be cast to its type.
     """
     import sqlglot
     from sqlglot import exp

@@ -1,6 +1,6 @@
-"""The user's data as fits read it: a polars frame or a DuckDB relation, with the same methods.
+"""The user's data as a source: a polars frame or a DuckDB relation, with the same methods.
 
-`frameboost.data.opening.open_source` makes a source of the data that the user passes.
+`frameboost.data.opening.open_source` opens the user's data as a source.
 """
 
 from __future__ import annotations
@@ -43,23 +43,23 @@ __all__ = [
 
 @dataclass(frozen=True)
 class FrameSource:
-    """A polars LazyFrame.
+    """A polars LazyFrame as a source.
 
     Attributes
     ----------
     frame
         The frame.
     parts
-        The frames that it consists of, one after the other, where the user gave several frames or files.
+        The frames that are concatenated, if the user passed several frames or files.
     part_names
-        What messages call each part, if anything.
+        The names of parts in messages, if any.
     are_files
         Whether the parts only read files (see `scanned_formats`), so that rows can be read by position.
     are_columnar
-        Whether these are files of which one column can be read without the others: Parquet or Arrow, not CSV.
+        Whether the files allow reading single columns: Parquet or Arrow, not CSV.
     categorical
-        Columns that were categories where the frame comes from, though polars has none of their type: pandas'
-        categories of numbers, dictionaries of Arrow.
+        Columns that were categorical in the original frame with categories that polars lacks: pandas' categories of
+        numbers, Arrow dictionaries.
     """
 
     frame: pl.LazyFrame
@@ -70,11 +70,11 @@ class FrameSource:
     categorical: frozenset[str] = frozenset()
 
     def map(self, function: Callable[[pl.LazyFrame], pl.LazyFrame]) -> FrameSource:
-        """Return the source with a function applied to the frame and to each part; it must take rows one by one."""
+        """Apply a row-wise function to the frame and to each part."""
         return replace(self, frame=function(self.frame), parts=tuple(map(function, self.parts)))
 
     def fact_rows(self) -> FrameSource:
-        """Return the rows without what is joined to them: of a star its facts, of other sources all."""
+        """Return the facts of a star, without joins; all rows of other sources."""
         return self
 
     def count_rows(self) -> int:
@@ -96,7 +96,7 @@ class FrameSource:
         return {name: types[dtype] for name, dtype in schema.items()}
 
     def type_names(self) -> dict[str, str]:
-        """Return the name of each column's type, as the frame's or the database's users write it."""
+        """Return the name of each column's type in polars or in the database."""
         return {name: _shortened(str(dtype)) for name, dtype in self.frame.collect_schema().items()}
 
     def where(self, predicate: str, *, is_column: bool, negated: bool) -> FrameSource:
@@ -114,12 +114,12 @@ class FrameSource:
         return rows
 
     def check_repeatable(self, predicate: str | None) -> None:
-        """Raise `ParameterError` if a predicate may have another value for a row when it is read again."""
+        """Raise `ParameterError` if a predicate may have another value when a row is read again."""
         if predicate is not None:
             check_repeatable(predicate, f"valid={shown(predicate)}")
 
     def labels(self, name: str, most: int) -> list[str]:
-        """Return at most so many distinct strings of a column, of an Enum in its order, of other types sorted."""
+        """Return at most ``most`` distinct strings of a column, in Enum order or sorted."""
         return in_order(distinct_strings(self.frame, name, most), self.frame.collect_schema()[name])
 
     def with_codes(self, name: str, labels: Sequence[str]) -> FrameSource:
@@ -127,7 +127,7 @@ class FrameSource:
         return self.map(partial(with_codes_column, name=name, labels=tuple(labels)))
 
     def without_values(self, names: Sequence[str]) -> list[str]:
-        """Return those of the columns that are NULL or NaN in every row."""
+        """Return the columns that are NULL or NaN in every row."""
         schema = self.frame.collect_schema()
         untyped = [name for name in names if schema[name] == pl.Null]
         typed = [name for name in names if schema[name] != pl.Null]
@@ -140,7 +140,7 @@ class FrameSource:
         return untyped + [name for name, is_empty in zip(typed, are_empty, strict=True) if is_empty]
 
     def as_null(self, types: Mapping[str, FeatureType]) -> FrameSource:
-        """Return the rows with NULL of these types in some columns, which have no values."""
+        """Return the rows with some entirely missing columns as NULL of these types."""
         nulls = [
             pl.when(column(name).is_null()).then(pl.lit(None, kind.to_polars())).alias(name)  # it must name the column
             for name, kind in types.items()
@@ -154,17 +154,17 @@ class FrameSource:
 
 @dataclass(frozen=True)
 class RelationSource:
-    """A DuckDB relation: a table, a view, a query, files.
+    """A DuckDB relation as a source: a table, a view, a query, files.
 
     Attributes
     ----------
     relation
         The relation.
     is_copy
-        Whether its rows are those of a temporary table, which is dropped when the public function returns (see
+        Whether it reads a temporary table, which is dropped when the public function returns (see
         `frameboost.data.opening`).
     origin
-        The relation whose plan shows the order of the rows, such as the one that was copied; by default ``relation``.
+        The relation that determines the order of the rows, such as the copied one; by default ``relation``.
     """
 
     relation: duckdb.DuckDBPyRelation
@@ -175,27 +175,27 @@ class RelationSource:
         object.__setattr__(self, "relation", waiting(self.relation))  # so that all that reads it waits
 
     def derived(self, relation: duckdb.DuckDBPyRelation) -> RelationSource:
-        """Return a relation made of this one."""
+        """Return a source of a relation derived from this one."""
         return RelationSource(relation, self.is_copy, self.relation if self.origin is None else self.origin)
 
     @property
     def unordered(self) -> str:
-        """The step of its query's plan after which rows have no certain order; empty if there is none."""
+        """The step of its plan that does not guarantee the order of rows; empty if there is none."""
         return step_without_order(plan_steps(plan_of(self.relation if self.origin is None else self.origin)))
 
     @property
     def is_table(self) -> bool:
-        """Whether it is a table, not a query or a file, which may take long to read."""
+        """Whether it is a table; a query or a file may take long to read."""
         return self.relation.type == "TABLE_RELATION" or (self.is_copy and self.relation.type == "QUERY_RELATION")
 
     categorical: ClassVar[frozenset[str]] = frozenset()  # its categories are strings, ENUMs
 
     def comparable(self) -> RelationSource:
-        """Return it with values that compare as those of a frame do.
+        """Return it with values that compare as in a frame.
 
-        Floats of files are hidden from the files' statistics, which leave NaN out, and by which DuckDB folds
-        comparisons (duckdb#25521); strings compare by their bytes, whatever the collations of columns and of the
-        connection. Where neither is needed it is the relation itself.
+        Floats in files are hidden from the files' statistics, which ignore NaN and by which DuckDB folds comparisons
+        (duckdb#25521); strings compare by bytes, whatever the collations of columns and connection. Returns the
+        relation itself if neither is needed.
         """
         relation, compared = self.relation, {}
         columns = zip(relation.columns, relation.types, strict=True)
@@ -236,7 +236,7 @@ class RelationSource:
         return {name: FeatureType.from_duckdb(str(type_)) for name, type_ in types}
 
     def type_names(self) -> dict[str, str]:
-        """Return the name of each column's type, as the frame's or the database's users write it."""
+        """Return the name of each column's type in the database."""
         types = zip(self.relation.columns, self.relation.types, strict=True)
         return {name: _shortened(str(type_).strip('"')) for name, type_ in types}  # one type is written "NULL"
 
@@ -303,7 +303,7 @@ class RelationSource:
         return self.derived(self.relation.project(f"* REPLACE ({', '.join(nulls)})"))
 
     def to_frame(self, names: Sequence[str]) -> pl.LazyFrame:
-        """Read the columns into memory; a type that polars lacks becomes one with the same physical values."""
+        """Read the columns into memory; types that polars lacks become ones with the same physical values."""
         types = self.types()
         selected, casts = [], []
         for name in names:
@@ -324,10 +324,10 @@ class RelationSource:
 def with_types_of_nulls(
     source: LocalSourceType, training_types: Mapping[str, FeatureType], *, exactly: bool
 ) -> LocalSourceType:  # fmt: skip
-    """Return the rows with NULL of the types of training in columns that have no value and another type.
+    """Return the rows with entirely missing columns as NULL of the types of training.
 
-    A record whose value is None, or a batch of these, has no type: polars calls it Null, DuckDB NULL or INTEGER, and
-    pandas floats. If not ``exactly``, a type of the same family is left as it is.
+    A column of None has no type: it is Null in polars, NULL or INTEGER in DuckDB, and float in pandas. Without
+    ``exactly``, a type of the same family is kept.
     """
     types, training_types = source.types(), {name: kind.values for name, kind in training_types.items()}
     other = [
@@ -342,7 +342,7 @@ def with_types_of_nulls(
 
 
 def with_typed_nulls(source: LocalSourceType) -> LocalSourceType:
-    """Return the rows with columns of NULL that have no type as columns of floats."""
+    """Return the rows with untyped columns of NULL as floats."""
     if other := [name for name, kind in source.types().items() if kind is None]:
         type_names = source.type_names()
         untyped = [name for name in other if type_names[name] in ("Null", _UNTYPED)]
@@ -351,7 +351,7 @@ def with_typed_nulls(source: LocalSourceType) -> LocalSourceType:
 
 
 def _reads_files(relation: duckdb.DuckDBPyRelation) -> bool:
-    """Whether a relation may read files with statistics of columns, by its plan."""
+    """Whether a relation may read files with column statistics, by its plan."""
     try:
         return re.search("parquet|iceberg|delta|ducklake|lance|vortex", plan_of(relation), re.IGNORECASE) is not None
     except duckdb.Error:  # it can't be read
@@ -359,7 +359,7 @@ def _reads_files(relation: duckdb.DuckDBPyRelation) -> bool:
 
 
 def _is_collated(relation: duckdb.DuckDBPyRelation, strings: Sequence[str]) -> bool:
-    """Whether quoted columns of strings may compare otherwise than by their bytes."""
+    """Whether quoted string columns may compare otherwise than by bytes."""
     try:
         # DuckDB refuses to compare a column of another collation than this.
         compared = relation.limit(0).filter(" OR ".join(f"{name} = '' COLLATE C" for name in strings))
@@ -370,7 +370,7 @@ def _is_collated(relation: duckdb.DuckDBPyRelation, strings: Sequence[str]) -> b
 
 
 def read_relation(relation: duckdb.DuckDBPyRelation) -> pl.DataFrame:
-    """Return the rows of a relation, through Arrow without pyarrow, unlike its ``pl()``."""
+    """Read the rows of a relation through Arrow, without pyarrow, unlike its ``pl()``."""
     # pl.DataFrame caches the type: a "leak" to DuckDB at exit
     return when_free(lambda: pl.from_dataframe(plain_relation(relation), rechunk=False))
 
@@ -382,9 +382,9 @@ Source = LocalSource | SparkSource | DatabaseTable
 
 
 def check_numeric(source: Source, name: str, what: str, where: str = "", *, or_labels: bool = False) -> None:
-    """Raise `DataError` if a column is neither numeric nor Boolean, nor of strings that are labels if it may be.
+    """Raise `DataError` if a column is neither numeric nor Boolean, nor, where allowed, strings as labels.
 
-    The message says ``what`` the column is, such as "weight column", and ``where`` it is.
+    ``what`` names the column in the message, such as "weight column", and ``where`` its data.
     """
     kind = source.types()[name]
     if kind is None or kind.family not in ("number", "boolean", *(["string"] if or_labels else [])):
@@ -395,18 +395,18 @@ def check_numeric(source: Source, name: str, what: str, where: str = "", *, or_l
 
 
 def _shortened(type_name: str) -> str:
-    """Return a type's name cut to the length of a message; that of an enum or a struct may have pages."""
+    """Return a type's name cut to the length of a message; that of an enum or a struct may be long."""
     return type_name if len(type_name) <= 80 else f"{type_name[:77]}..."
 
 
 def distinct_strings(frame: pl.LazyFrame, name: str, most: int) -> list[str]:
-    """Return at most so many distinct strings of a column, in any order, without NULL."""
+    """Return at most ``most`` distinct strings of a column, in any order, without NULL."""
     values = frame.select(column(name).cast(pl.String).alias("label")).drop_nulls().unique()
     return values.head(most).collect(engine="streaming")["label"].to_list()
 
 
 def in_order(labels: Iterable[str], dtype: pl.DataType) -> list[str]:
-    """Return labels in the order of their Enum, or sorted.
+    """Return labels in Enum order, or sorted.
 
     >>> in_order(["low", "high"], pl.Enum(["low", "mid", "high"])), in_order(["low", "high"], pl.String())
     (['low', 'high'], ['high', 'low'])
@@ -426,7 +426,7 @@ def with_codes_column(frame: pl.LazyFrame, name: str, labels: Sequence[str]) -> 
 
 
 def codes_sql(quoted: str, labels: Sequence[str]) -> str:
-    """Return the same of a column of DuckDB, as an expression.
+    """Return `with_codes_column` for a DuckDB column, as an expression.
 
     >>> print(codes_sql('"y"', ["a", "it's"]))
     CAST(CASE "y"::VARCHAR COLLATE C WHEN 'a' THEN 0 WHEN 'it''s' THEN 1 END AS SMALLINT)

@@ -1,4 +1,4 @@
-"""A Spark DataFrame as the rows of a fit."""
+"""A Spark DataFrame as training data."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ __all__ = ["SparkSource", "functions_of", "is_remote", "is_spark_frame"]
 
 
 def is_spark_frame(data: object) -> bool:
-    """Whether this is a DataFrame of Spark."""
+    """Whether this is a Spark DataFrame."""
     # Whoever has such a frame has imported it; another thread may be about to.
     kind = getattr(sys.modules.get("pyspark.sql"), "DataFrame", None)
     return kind is not None and isinstance(data, kind)
 
 
 def is_remote(frame: DataFrame) -> bool:
-    """Whether a frame is of Spark Connect, and so of a driver in another process."""
+    """Whether a frame belongs to Spark Connect, with the driver in another process."""
     return type(frame).__module__.startswith("pyspark.sql.connect")
 
 
@@ -45,23 +45,23 @@ def functions_of(frame: DataFrame) -> Any:
 
 
 class SparkSource:
-    """A Spark DataFrame, whose rows stay in Spark: it has the methods of the other sources.
+    """A Spark DataFrame as a source; its rows stay in Spark.
 
-    Columns are known by position below, as Spark's names may differ in case alone, or hold dots and backticks.
+    Columns are renamed by position, as Spark's names may differ only in case, or contain dots and backticks.
 
     Parameters
     ----------
     frame
         The frame.
     argument
-        What messages call it.
+        Its name in messages.
 
     Raises
     ------
     ClusterError
         If its session of Spark Connect is stopped.
     DataError
-        If it is a stream, or has two columns of one name.
+        If it is a stream, or two columns have the same name.
     """
 
     categorical: ClassVar[frozenset[str]] = frozenset()  # Spark has no categories but strings
