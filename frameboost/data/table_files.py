@@ -70,21 +70,21 @@ class TableFiles:
     table
         The table of a DuckDB file.
     kind
-        The format of the files (`file_formats.FORMATS`), by default that of their suffixes.
+        The format of the files (`file_formats.FORMATS`), by default from their suffixes.
     content
-        The bytes of the only file, such as those of standard input.
+        The bytes of a single file, such as standard input.
     types
         Types of columns of text, which replace the inferred ones.
     fill_missing
-        Whether columns that only some files have are NULL in the others.
+        Whether columns missing in some files are NULL there.
     read_only
-        Whether a DuckDB file is opened so that it can't be written to.
+        Whether to open a DuckDB file read-only.
     null_values
-        Texts that mean NULL in files of text, besides the empty one.
+        Tokens of NULL in text files, beside the empty one.
     are_typed
-        Whether the types of training, or of a model, decide on those of columns of text.
+        Whether text columns take the types of training or of a model.
     where
-        The table has only the rows for which this SQL condition over its columns holds.
+        A SQL predicate over the columns that selects rows.
     """
 
     paths: tuple[str, ...]
@@ -100,7 +100,7 @@ class TableFiles:
 
     @staticmethod
     def of(data: object) -> TableFiles | None:
-        """Return the files that a path or a list of paths means; None if it is something else."""
+        """Return the files of a path or a list of paths; None if it is something else."""
         if isinstance(data, TableFiles):
             return data
         if isinstance(data, str | Path):
@@ -111,11 +111,11 @@ class TableFiles:
 
 
 class Part(NamedTuple):
-    """A frame whose rows follow those of others.
+    """One of several concatenated frames.
 
-    ``name`` is what messages call it, ``is_file`` whether it only reads files (see `scanned_formats`), and
-    ``is_columnar`` whether these are files of which one column can be read without the others. ``categorical`` are
-    columns that are dictionaries in the file's schema, of any type.
+    ``name`` is its name in messages, ``is_file`` whether it only reads files (see `scanned_formats`), ``is_columnar``
+    whether these allow reading single columns, and ``categorical`` the dictionary columns of the file's schema, of any
+    type.
     """
 
     frame: pl.LazyFrame
@@ -128,13 +128,13 @@ class Part(NamedTuple):
 def parts_of_files(files: TableFiles, argument: str) -> list[Part] | duckdb.DuckDBPyRelation:
     """Return each file as a part, or the relation of the only one; ``argument`` is its name in messages.
 
-    A column of files of text whose types were inferred differently has one type: numbers are floats if those of a file
-    are, and a file without a value follows the others.
+    A text column with types inferred differently by file gets one type: numbers are floats if they are in any file, and
+    an empty column takes the type of the others.
 
     Raises
     ------
     DataError
-        If a file can't be read, or is a DuckDB file among others.
+        If a file can't be read, or one of several is a DuckDB file.
     """
     options = {"table": files.table, "content": files.content, "read_only": files.read_only, "kind": files.kind,
                "null_values": files.null_values}  # fmt: skip
@@ -169,11 +169,11 @@ def parts_of_files(files: TableFiles, argument: str) -> list[Part] | duckdb.Duck
 
 
 def _checked_text(files: TableFiles, path: str, frame: pl.LazyFrame, *, alone: bool) -> pl.LazyFrame:
-    """Return a file's table with columns of no type where CSV has no value, which polars takes for strings.
+    """Return a file's table with untyped columns where CSV has no value, which polars reads as strings.
 
-    Not one of several files: there the others have the type. A row that is too short raises a warning; values that it
-    lacks are read as NULL, so the lines are read only where the last column has one. Both are checked in the first
-    rows, and only where these do not suffice in all rows, in one reading.
+    For one of several files, the others determine the type. Short rows raise a warning; as polars fills them with NULL,
+    the lines are read only if the last column has one. Both are checked in the first rows, and if these do not suffice,
+    in all rows in one pass.
     """
     kind, schema = files.kind or format_of_path(path), frame.collect_schema()
     strings = [n for n, dtype in schema.items() if alone and dtype == pl.String and n not in files.types]
@@ -195,7 +195,7 @@ def _checked_text(files: TableFiles, path: str, frame: pl.LazyFrame, *, alone: b
 
 
 def _all_paths(files: TableFiles, argument: str) -> list[str]:
-    """Return the path of each file, in order; one that is named twice is there twice."""
+    """Return the path of each file, in order, repeated if named twice."""
     if files.content is not None:
         return list(files.paths)
     return [path for pattern in files.paths for path in _files_of(pattern, argument)]
@@ -209,12 +209,12 @@ def _warn_of_repeated(paths: Sequence[str]) -> None:
 
 
 def _files_of(path: str, argument: str) -> list[str]:
-    """Return the files of a glob, in the order of their names, or the path if it is none.
+    """Return the files of a glob in the order of their names, or the path if it is not a glob.
 
     Raises
     ------
     DataError
-        If there is no such file; ``argument`` is what the message calls the path.
+        If there is no such file; ``argument`` is the name of the path in the message.
     """
     is_glob = glob.has_magic(path) and "://" not in path
     files = sorted(glob.glob(path)) if is_glob else [path]  # noqa: PTH207, which globs below one folder
@@ -224,7 +224,7 @@ def _files_of(path: str, argument: str) -> list[str]:
 
 
 def _common_types(frames: Mapping[str, pl.LazyFrame]) -> dict[str, pl.DataType]:
-    """Return the one type of each column whose inferred types differ between files, where there is one."""
+    """Return the common type of each column with types inferred differently by file, if there is one."""
     schemas = [frame.collect_schema() for frame in frames.values()]
     common: dict[str, pl.DataType] = {}
     for name in dict.fromkeys(name for schema in schemas for name in schema):
@@ -242,7 +242,7 @@ def _common_types(frames: Mapping[str, pl.LazyFrame]) -> dict[str, pl.DataType]:
 
 
 def _filled(parts: Sequence[Part]) -> list[Part]:
-    """Return the parts with the columns of all, which are NULL where a part lacks them."""
+    """Return the parts with the columns of all, NULL where a part lacks them."""
     schema: dict[str, Any] = {}
     for part in parts:
         for name, dtype in part.frame.collect_schema().items():
@@ -261,7 +261,7 @@ def same_columns(parts: Sequence[Part]) -> list[pl.LazyFrame]:
     Raises
     ------
     DataError
-        If a frame lacks a column of the first, or has another type there; if a file has a column that the first lacks.
+        If a frame lacks a column of the first or its type differs; if a file has a column that the first lacks.
     """
     schema = parts[0].frame.collect_schema()
     for part in parts[1:]:
@@ -286,7 +286,7 @@ def _lacks(part: Part, name: str, other: Part) -> DataError:
 
 
 def _described(part: Part, name: str, other: pl.DataType) -> str:
-    """Return a column's type in a part; of strings where others have numbers with the first that is no number."""
+    """Return a column's type in a part; for strings where other parts have numbers, with the first non-number."""
     dtype = part.frame.collect_schema()[name]
     example = text_among_numbers(part.frame, name) if other.is_numeric() else ""
     return f"{shortened(str(dtype))} in {part.name}{example}"
@@ -299,32 +299,32 @@ def read_table(
     path: str, table: str | None = None, types: Mapping[str, pl.DataType] | None = None, *, kind: str | None = None,
     content: bytes | None = None, read_only: bool = True, null_values: Sequence[str] = (),
 ) -> pl.LazyFrame | duckdb.DuckDBPyRelation:  # fmt: skip
-    """Return a table in a file: a lazy frame, or a relation of a DuckDB file's table.
+    """Return a table in a file: a lazy frame, or a relation for a DuckDB table.
 
     Parameters
     ----------
     path
-        The path of the file, whose suffix is its format. ``"flights.duckdb::late"`` is the table ``late`` of a
-        DuckDB file.
+        The path of the file; its suffix is the format. ``"flights.duckdb::late"`` is the table ``late`` of a DuckDB
+        file.
     table
         The table of a DuckDB file, if the path does not name it.
     types
-        Types of columns of a file of text, which replace the inferred ones.
+        Types of text columns that override the inferred ones.
     kind
-        The format, as `frameboost.data.file_formats.FORMATS` names it, whatever the suffix.
+        The format, by its name in `frameboost.data.file_formats.FORMATS`, whatever the suffix.
     content
-        The bytes of the file, which then is not read; the path is what messages call them.
+        The bytes to read instead of the file; the path is their name in messages.
     read_only
-        Whether to open a DuckDB file so that it can't be written to.
+        Whether to open a DuckDB file read-only.
     null_values
-        Texts that mean NULL in files of text, besides the empty one, such as ``NA``.
+        Tokens of NULL in text files, beside the empty one, such as ``NA``.
 
     Raises
     ------
     DataError
-        If the file can't be read, or a file of text has a column twice, or other separators than its format.
+        If the file can't be read, or a text file has duplicate columns, or separators of another format.
     ParameterError
-        If the format is unknown, or it is not clear which table is meant.
+        If the format is unknown, or the table is ambiguous.
     """
     inside = DATABASE_TABLE.fullmatch(path)
     if inside is not None and kind is None and format_of_path(path) is None:
@@ -378,7 +378,7 @@ def _scan(
 
 
 def _with_nulls(frame: pl.LazyFrame, tokens: Sequence[str]) -> pl.LazyFrame:
-    """Return a table of NDJSON with NULL for some strings; columns that are otherwise numbers are numbers."""
+    """Return an NDJSON table with NULL for some strings; columns of otherwise only numbers become numeric."""
     text, is_null = cs.string(), cs.string().is_in(list(tokens))
     of_type = {dtype: text.cast(dtype, strict=False) for dtype in (pl.Int64(), pl.Float64())}
     is_of = [(is_null | cast.is_not_null() | text.is_null()).all() for cast in of_type.values()]
@@ -417,7 +417,7 @@ def _reason(error: BaseException) -> str:
 
 
 def _dictionaries_in(path: str) -> frozenset[str]:
-    """Return the columns that are dictionaries in the schema of a Parquet or Arrow file, as of pandas' categories.
+    """Return the dictionary columns in the schema of a Parquet or Arrow file, such as pandas' categories.
 
     Polars reads those of numbers and dates as plain columns.
     """
@@ -439,7 +439,7 @@ def _dictionaries_in(path: str) -> frozenset[str]:
 
 
 def _dictionaries_of(message: bytes) -> Iterator[str]:
-    """Yield the columns that are dictionaries, of a schema as Arrow's streams and files begin with (a FlatBuffer)."""
+    """Yield the dictionary columns of a schema in the format of Arrow streams and files (a FlatBuffer)."""
     if not message:
         return
     buffer = message[8 if message.startswith(b"\xff\xff\xff\xff") else 4 :]
@@ -451,7 +451,7 @@ def _dictionaries_of(message: bytes) -> Iterator[str]:
         return at + number(at)
 
     def slot(table: int, index: int) -> int | None:
-        """Return where a field of a table is, if it is there."""
+        """Return the position of a field of a table, if present."""
         layout = table - number(table, "<i")
         offset = number(layout + 4 + 2 * index, "<H") if 4 + 2 * index < number(layout, "<H") else 0
         return table + offset if offset else None
@@ -473,9 +473,9 @@ def _dictionaries_of(message: bytes) -> Iterator[str]:
 
 
 def name_file(error: BaseException, arguments: Iterable[object]) -> None:
-    """Raise `DataError` with the name of the file that polars can't read; return if no argument is a file of text.
+    """Raise `DataError` with the name of the file that polars can't read; return if no argument is a text file.
 
-    Polars reads lazily, so its errors come long after a file was opened, and do not name it.
+    Polars reads lazily, so its errors come late and do not name the file.
     """
     if isinstance(error, OSError):  # maybe of a file that is written
         return
@@ -493,7 +493,7 @@ def name_file(error: BaseException, arguments: Iterable[object]) -> None:
 
 
 def _say_unreachable(error: BaseException, _: Iterable[object]) -> None:
-    """Raise `DataError` for a file of a lazy frame that polars can't open, such as of an address that is wrong."""
+    """Raise `DataError` for a file of a lazy frame that polars can't open, such as a wrong address."""
     last = error.__traceback__
     while last is not None and last.tb_next is not None:
         last = last.tb_next

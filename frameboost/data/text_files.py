@@ -1,7 +1,6 @@
-"""What may be wrong with tables of text, CSV, TSV and NDJSON, and in which line: errors and warnings that say it.
+"""Faults of text tables, CSV, TSV and NDJSON: errors and warnings with the line.
 
-Polars reads some of it in an unexpected way: a value that is no number makes a column one of strings, a short row has
-NULL at its end.
+Polars reads some faults silently: one non-number turns a column into strings, and short rows are filled with NULL.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ _MISSING = frozenset(["", "na", "n/a", "#n/a", "nan", "null", "none", "nil", "\\
 
 
 def check_header(path: str, kind: str, names: Sequence[str], source: str | bytes) -> None:
-    """Raise `DataError` if a column is there twice, which polars renames, or the text seems to be in another format."""
+    """Raise `DataError` for duplicate columns, which polars renames, or text that seems to be in another format."""
     if any("\0" in name for name in names):
         raise DataError(f"{path} can't be read: line 1 is not UTF-8")
     if any("\r" in name.strip("\r") for name in names):
@@ -57,12 +56,12 @@ def check_header(path: str, kind: str, names: Sequence[str], source: str | bytes
 
 
 def problem_of_text(path: str, kind: str, content: bytes | None = None, *, is_short: bool = False) -> str | None:
-    r"""Return what is wrong with a file of text, and in which line, where polars does not; None if nothing is.
+    r"""Return the fault of a text file and its line, for faults that polars does not report; None without one.
 
     >>> problem_of_text("-", "csv", b"x,y\n1,2\n1,2,3\n"), problem_of_text("-", "csv", b"x,y\n1,\xff\n")
     ('line 3 has 3 fields, and the header has 2', 'line 2 is not UTF-8')
 
-    With ``is_short`` a row with fewer fields than the header is wrong, otherwise one with more.
+    ``is_short`` looks for rows with fewer fields than the header, otherwise for rows with more.
     """
     try:
         with Path(path).open("rb") if content is None else io.BytesIO(content) as raw:
@@ -127,16 +126,16 @@ def _decoded(lines: Iterable[bytes]) -> Iterator[str]:
 
 
 def _lines(source: str | bytes) -> pl.LazyFrame:
-    """Return the lines of a file of text as the column ``line``, in which an empty one is NULL."""
+    """Return the lines of a text file as the column ``line``; an empty line is NULL."""
     return pl.scan_csv(
         source, separator="\1", quote_char=None, has_header=False, infer_schema=False, truncate_ragged_lines=True
     ).select(pl.first().alias("line"))
 
 
 def short_row(frame: pl.LazyFrame, path: str, kind: str, content: bytes | None = None) -> str | None:
-    """Return where a file of separated values, which ``frame`` reads, has a row of fewer fields than the header.
+    """Return the location of a row with fewer fields than the header in a separated file read by ``frame``.
 
-    None if nowhere.
+    None if there is none.
     """
     line, width = pl.col("line"), len(frame.collect_schema())
     n_separators = line.str.count_matches(SEPARATORS[kind], literal=True).fill_null(0)
@@ -164,7 +163,7 @@ def short_row(frame: pl.LazyFrame, path: str, kind: str, content: bytes | None =
 def warn_of_mixed_types(
     texts: Mapping[str, pl.LazyFrame], kind: str | None = None, content: bytes | None = None
 ) -> set[str]:
-    """Give a warning of each column of NDJSON with strings and other values, and return these columns."""
+    """Warn about each NDJSON column with strings and other values, and return these columns."""
     warned: set[str] = set()
     for path, frame in texts.items():
         if (kind or format_of_path(path)) != "ndjson" or "://" in path:
@@ -183,7 +182,7 @@ def warn_of_mixed_types(
 
 
 def _mixed_types(frame: pl.LazyFrame, path: str, content: bytes | None = None) -> dict[str, tuple[object, str]]:
-    """Return the columns of NDJSON that are read as strings and have other values too, with one of each."""
+    """Return the NDJSON columns that are read as strings but have other values too, with one of each."""
     mixed: dict[str, tuple[object, str]] = {}
     lines = _lines(path if content is None else content).drop_nulls()
     for name, dtype in frame.collect_schema().items():
@@ -212,10 +211,10 @@ def _value_in(line: str, name: str) -> object:
 
 
 def warn_of_tokens(texts: Mapping[str, pl.LazyFrame], warned: Container[str]) -> None:
-    """Give a warning of each column of files of text that has numbers and a few tokens, such as NA, which are none.
+    """Warn about each text column that is numeric except for a few tokens, such as NA.
 
-    One such token makes a column of numbers one of strings, whose every number is a category. Columns that had another
-    warning (``warned``) are left out.
+    One such token turns a numeric column into strings, with each number as a category. Columns in ``warned`` are
+    skipped.
     """
     schemas = {path: frame.collect_schema() for path, frame in texts.items()}
     for name in dict.fromkeys(
@@ -255,7 +254,7 @@ def _is_number(text: pl.Expr) -> pl.Expr:
 
 
 def text_among_numbers(frame: pl.LazyFrame, name: str) -> str:
-    """Return what messages say of a column of strings: the first that is no number, if there is one.
+    """Return the part of a message that shows the first non-number of a string column, if there is one.
 
     >>> text_among_numbers(pl.LazyFrame({"x": ["1", None, "n/a"]}), "x")
     " (such as 'n/a')"

@@ -1,6 +1,6 @@
-"""Files that are written: atomically, as a file is replaced once its successor is complete; texts and tables.
+"""Write texts and tables atomically: a file is replaced once its successor is complete.
 
-A table is written to a file in the format of its suffix, to a table of a DuckDB file, or as CSV to standard output.
+Tables are written to a file in the format of its suffix, to a DuckDB table, or as CSV to standard output.
 """
 
 from __future__ import annotations
@@ -34,12 +34,11 @@ STDOUT = "-"
 
 @contextmanager
 def atomic_path(path: str | Path) -> Iterator[Path]:
-    """Yield a temporary path to write to, and then rename it to ``path``.
+    """Yield a temporary path to write to, then rename it to ``path``.
 
-    If writing fails, the temporary file is removed, and whatever was at ``path`` stays as it was. The temporary file is
-    in a separate folder: a writer's thread that opens it only after the failure finds no folder, and leaves no file.
-
-    A device or a pipe is yielded itself: it must not be replaced.
+    If writing fails, the temporary file is removed, and ``path`` is unchanged. The temporary file is in a separate
+    folder, so that a writer's thread that opens it after the failure leaves no file. Devices and pipes are yielded
+    themselves, as they must not be replaced.
     """
     if is_special(path):
         yield Path(path)
@@ -57,12 +56,12 @@ def atomic_path(path: str | Path) -> Iterator[Path]:
 
 
 def is_special(path: str | Path) -> bool:
-    """Whether there is something at a path that is no file, such as /dev/null, or a pipe that somebody reads from."""
+    """Whether a path is something other than a regular file, such as /dev/null or a pipe."""
     return Path(path).exists() and not Path(path).is_file() and not Path(path).is_dir()
 
 
 def _target_and_partial(path: str | Path) -> tuple[Path, Path]:
-    """Return the file to replace, of a link its target and not the link, and a name beside it that nobody has."""
+    """Return the file to replace, resolving links, and an unused name beside it."""
     target = Path(path).resolve()
     return target, target.parent / f".{secrets.token_hex(8)}.partial"
 
@@ -79,7 +78,7 @@ def _errors_of(path: str | Path) -> Iterator[None]:
 
 
 def write_bytes(path: str | Path, data: bytes) -> None:
-    """Write a file atomically. No other thread opens the temporary one, so it needs no separate folder."""
+    """Write a file atomically. No other thread opens the temporary file, so it needs no separate folder."""
     if is_special(path):
         Path(path).write_bytes(data)
         return
@@ -102,7 +101,7 @@ def write_text(path: str | Path, text: str) -> None:
 
 
 def check_writable(path: str) -> None:
-    """Raise `OSError` if a file can't be written, so that long work does not start in vain."""
+    """Raise `OSError` if a file can't be written, before long work starts."""
     if path == STDOUT:
         return
     path = (table_in_database(path) or (path,))[0]
@@ -120,14 +119,14 @@ def check_writable(path: str) -> None:
 
 @contextmanager
 def output_path(path: str) -> Iterator[Path]:
-    """Yield a path to write to, as `atomic_path` does, if it can be written."""
+    """Yield a path to write to, as `atomic_path`, after checking that it is writable."""
     check_writable(path)
     with atomic_path(path) as partial:
         yield partial
 
 
 def write_output(path: str, text: str) -> None:
-    """Write a text to a file, atomically, or to standard output."""
+    """Write text to a file, atomically, or to standard output."""
     if path == STDOUT:
         sys.stdout.write(text)
         return
@@ -145,7 +144,7 @@ def write_table(frame: pl.LazyFrame, path: str, *, replace: bool = False) -> Non
     path
         A path of a format that `check_format` accepts.
     replace
-        Whether to replace a DuckDB table that is there already.
+        Whether to replace an existing DuckDB table.
 
     Raises
     ------
@@ -176,12 +175,12 @@ def write_table(frame: pl.LazyFrame, path: str, *, replace: bool = False) -> Non
 
 
 def check_format(path: str, *, replace: bool = False) -> str:
-    """Return the format in which a table is written to the path.
+    """Return the format for writing a table to a path.
 
     Raises
     ------
     ParameterError
-        If the suffix has no format, or a DuckDB table is there already and is not to be replaced.
+        If the suffix has no format, or a DuckDB table exists and is not to be replaced.
     """
     if (inside := table_in_database(path)) is not None:
         _check_new_table(*inside, replace=replace)
@@ -204,12 +203,12 @@ _INTEGERS: dict[Any, str] = {pl.Int128(): "HUGEINT", pl.UInt128(): "UHUGEINT"}
 
 
 def _check_new_table(path: str, table: str, *, replace: bool) -> None:
-    """Raise `ParameterError` if a DuckDB file has such a table already, unless it is to be replaced.
+    """Raise `ParameterError` if a DuckDB file has the table already, unless it is to be replaced.
 
     Raises
     ------
     DataError
-        If there is such a file, but it is no DuckDB file or somebody else writes to it.
+        If the file exists, but is not a DuckDB file or is locked by another writer.
     """
     if not Path(path).exists() or replace:
         return
@@ -225,15 +224,15 @@ def _check_new_table(path: str, table: str, *, replace: bool) -> None:
 
 
 def _write_duckdb_table(frame: pl.LazyFrame, path: str, table: str, *, replace: bool) -> None:
-    """Write a frame to a table of a DuckDB file, which is made if it is not there.
+    """Write a frame to a table of a DuckDB file, which is created if it does not exist.
 
-    The rows go to a temporary Parquet file, batch by batch, and from there into the table in one transaction: after an
-    error the database is as it was, and a new file is not there.
+    Rows go to a temporary Parquet file, batch by batch, and from there into the table in one transaction: after an
+    error the database is unchanged, and no new file remains.
 
     Raises
     ------
     DataError
-        If the table can't be made.
+        If the table can't be created.
     """
     with tempfile.TemporaryDirectory(prefix="frameboost-") as folder:
         rows = Path(folder) / "rows.parquet"
@@ -261,7 +260,7 @@ def _create_table(path: Path, table: str, rows: Path, schema: pl.Schema, *, repl
 
 
 def _column_sql(name: str, dtype: pl.DataType) -> str:
-    """Return a column of a Parquet file as DuckDB's type; Parquet has neither durations nor integers of 128 bits."""
+    """Return a Parquet column as DuckDB's type; Parquet lacks durations and 128-bit integers."""
     quoted = quote_identifier(name)
     if dtype in _INTEGERS:
         return f"CAST({quoted} AS {_INTEGERS[dtype]}) AS {quoted}"

@@ -1,7 +1,7 @@
-"""The query that compares the columns of a table, as the database's catalog has them, with those of training.
+"""The query that compares the columns of a table, from the database's catalog, with those of training.
 
-`frameboost.database.self_test` proves scores in the types of the columns. This says why they could be wrong: a column
-that is not there, numbers kept as text, and the collations, which a model's SQL does not depend on and a user's may.
+`frameboost.database.self_test` tests scores in the types of the columns. This query finds causes of wrong scores:
+missing columns, numbers stored as text, and collations, on which a user's SQL may depend, though not a model's.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ _COLUMNS = ("position", "feature", "column_name", "trained_type", "expected_type
 
 
 def check_columns_query(table: str, columns: Mapping[str, FeatureColumn], dialect: Dialect) -> str:
-    """Return the SELECT that `DatabaseModel.check_columns_query` describes, of columns by name.
+    """Return the SELECT of `DatabaseModel.check_columns_query`, for columns by name.
 
     Raises
     ------
     ParameterError
-        If the database has no catalog to ask, or needs another part of the table's name for it.
+        If the database has no catalog to query, or the table's name is not qualified enough for it.
     """
     quote, any_case = dialect.quote, dialect.names.any_case
     rows = [
@@ -74,7 +74,7 @@ def _expected(column: FeatureColumn) -> str:
 
 
 def _family(type_name: str, dialect: Dialect) -> str:
-    """Return the family that holds the values of a type of that name; the name if it has none of the words."""
+    """Return the family of types for a type name; the name itself if no keyword matches."""
     return _held_as(_family_of_words(type_name), dialect)
 
 
@@ -84,7 +84,7 @@ def _family_of_words(type_name: str) -> str:
 
 
 def _held_as(family: str, dialect: Dialect) -> str:
-    """Return the family that a database has in place of one: Booleans may be numbers, and times texts."""
+    """Return the family that a database uses instead of one: numbers for Booleans, text for times."""
     if family == "boolean" and dialect.expressions.is_true != "{x}":
         return "number"
     type_ = dialect.type_of(_REPRESENTATIVES[family]) if family in _REPRESENTATIVES else None

@@ -1,7 +1,7 @@
-"""Two models on the same rows of a table: their metrics, and the differences with intervals, as one SELECT.
+"""Compare two models on the same rows of a table: metrics, and differences with intervals, as one SELECT.
 
-The rows are scored by both, one after the other. The intervals are those of the normal distribution, of differences
-that are means over rows, or smooth functions of such means by their linear parts.
+Both models score the rows, one after the other. Intervals are normal approximations for differences of means over rows,
+and for smooth functions of means by the delta method.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ def comparison_query(
     first: LabelledTable, second: Callable[[Mapping[str, str], Sequence[str], Stages, End], str],
     others: Sequence[str], challenger: LabelledTable, eval_metric: object,
 ) -> str:  # fmt: skip
-    """Return the SELECT that `DatabaseModel.compare_query` describes.
+    """Return the SELECT of `DatabaseModel.compare_query`.
 
     Parameters
     ----------
     first
         The table with its champion.
     second
-        Returns the query that goes on with the rows scored by the challenger as well, of the columns of the stages
-        before by their names in the table, the names of those to keep, and the stages.
+        A function that continues a query with the challenger's scores; its arguments are the columns of the stages so
+        far by their names in the table, the names to keep, and the stages.
     others
         The columns that the challenger reads.
     challenger
@@ -72,12 +72,12 @@ def comparison_query(
 
 
 def _pairs(first: LabelledTable, second: LabelledTable, eval_metric: object) -> list[tuple[Metric, Metric]]:
-    """Return the metrics that both models have and that are functions of means.
+    """Return the metrics that fit both models and are functions of means.
 
     Raises
     ------
     ParameterError
-        If one that is named is none, or there is none.
+        If a named metric is not one of them, or none is.
     """
     of_first, of_second = (
         {each.name: each for each in table.metrics(eval_metric) if _is_of_mean(each)} for table in (first, second)
@@ -106,7 +106,7 @@ def _is_comparable(name: str, table: LabelledTable) -> bool:
 
 
 def _compared(first: Rows, second: Rows, by: Sequence[str], pairs: Sequence[tuple[Metric, Metric]]) -> str:
-    """Return the query that ends in a row for each group and metric.
+    """Return the query that ends in one row per group and metric.
 
     The difference of two metrics is, up to terms of higher order, the mean of u = f'(m₂) (l₂ − m₂) − f'(m₁) (l₁ − m₁),
     l the losses of a row, m their means, and f the function of the mean. So its variance is Σ (w u)² / (Σ w)², times

@@ -1,8 +1,8 @@
-"""What a model is in a dbt project: dbt models that score rows, their description, macros and tests.
+"""The files of a model in a dbt project: dbt models that score rows, their description, macros and tests.
 
-What comes from a model or a user is data in three of dbt's languages: as text around Jinja's tags (`_in_jinja`), as a
-string within them (`_jinja_string`), and as a string of YAML (`frameboost.database.dbt_project.yaml_text`), which dbt
-renders with Jinja as well.
+Text from models and users is escaped for each language: around Jinja's tags (`_in_jinja`), as a string within them
+(`_jinja_string`), and as a YAML string (`frameboost.database.dbt_project.yaml_text`), which dbt renders with Jinja as
+well.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ _APPENDING = frozenset(["athena", "spark", "trino"])
 
 @dataclass(frozen=True)
 class Materialization:
-    """How dbt makes the model: ``kind``, and which rows a later run of an incremental one scores and replaces.
+    """dbt's materialization: ``kind``, and for an incremental model the rows that later runs score and replace.
 
     Attributes
     ----------
@@ -65,7 +65,7 @@ class Materialization:
     unique_key
         The columns of the rows' key.
     where
-        A condition on the rows of later runs: SQL that may have Jinja in it.
+        A predicate on the rows of later runs: SQL with optional Jinja.
     """
 
     kind: str
@@ -76,12 +76,12 @@ class Materialization:
     def checked(
         cls, kind: str | None, unique_key: str | Sequence[str] | None, where: str | None, keep: Sequence[str] | None
     ) -> Materialization | None:
-        """Return how the model is to be made, or None for the default.
+        """Return the checked materialization, or None for the default.
 
         Raises
         ------
         ParameterError
-            If an incremental model would append all rows at each run, or the options are not those of one.
+            If an incremental model would append all rows at each run, or another kind has its options.
         """
         keys = [unique_key] if isinstance(unique_key, str) else list(unique_key or ())
         if kind in _NOT_OF_MODELS:
@@ -120,7 +120,7 @@ class Materialization:
 
 
 def check_dbt_names(argument: str, *names: str) -> None:
-    """Raise `ParameterError` if a name can't be that of a dbt model or macro."""
+    """Raise `ParameterError` if a name is not valid for a dbt model or macro."""
     for name in names:
         if not isinstance(name, str) or not _NAME.fullmatch(name):
             raise ParameterError(
@@ -131,12 +131,12 @@ def check_dbt_names(argument: str, *names: str) -> None:
 
 
 def relation(argument: str, name: str) -> str:
-    """Return what a template calls a dbt model, or a table of a source, which has a dot in its name.
+    """Return the template expression for a dbt model, or for a table of a source, with a dot in its name.
 
     Raises
     ------
     ParameterError
-        If dbt does not take the name.
+        If the name is not valid in dbt.
 
     Examples
     --------
@@ -163,7 +163,7 @@ _OWNER = ("name", "email")
 
 
 def check_exposure(exposure: Any) -> None:
-    """Raise `ParameterError` if an exposure has not got what dbt needs, or has what dbt does not take."""
+    """Raise `ParameterError` if an exposure lacks required keys, or has keys or values that dbt rejects."""
     if not isinstance(exposure, Mapping) or not {"name", "type", "owner"} <= exposure.keys():
         raise ParameterError(
             "exposure must be a dict with 'name', 'type' and 'owner', such as {'name': 'delivery_dates', 'type': "
@@ -194,18 +194,18 @@ def check_exposure(exposure: Any) -> None:
 
 @dataclass(frozen=True)
 class DbtQuery:
-    """A query in which dbt fills in what it reads.
+    """A query with placeholders that dbt fills in.
 
     Attributes
     ----------
     text
         The query.
     table
-        What it reads, quoted.
+        The table that it reads, quoted.
     refs
-        Other relations of the query as expressions of Jinja, by the quoted tables that they are in it.
+        Jinja expressions for other relations, by their quoted names in the query.
     condition
-        A condition on the rows, as a placeholder of `Materialization.where`; empty if there is none.
+        The placeholder of `Materialization.where`, or empty.
     """
 
     text: str
@@ -214,7 +214,7 @@ class DbtQuery:
     condition: str = ""
 
     def over(self, table: str, where: str = "") -> str:
-        """Return the query over a relation, an expression of Jinja, with a WHERE clause."""
+        """Return the query over a relation, a Jinja expression, with a WHERE clause."""
         text = _in_jinja(self.text)
         for quoted, other in {**self.refs, self.table: table}.items():
             text = text.replace(quoted, f"{{{{ {other} }}}}")
@@ -228,11 +228,11 @@ class DbtColumn:
     Attributes
     ----------
     description
-        What it is.
+        The description.
     type
-        Its type in the database; None if that is not known.
+        Its type in the database; None if unknown.
     is_filled
-        Whether no row has NULL there.
+        Whether it has no NULL.
     """
 
     description: str
@@ -247,25 +247,25 @@ class DbtModel:
     Attributes
     ----------
     queries
-        Those of the dbt models by name, the scores' last.
+        The queries of the dbt models by name; the last one returns the scores.
     source
-        What the first of them reads, as an expression of Jinja.
+        The input of the first query, a Jinja expression.
     head
-        The comment at the head of each of them.
+        The header comment of each query.
     expression
-        The model as one expression; None if it does not fit into one.
+        The model as one expression, or None if it is too large.
     columns
-        Those of the result that are described, by name.
+        The described columns of the result, by name.
     made
-        How dbt makes the scores.
+        The materialization of the scores.
     meta
-        What is said of the model in dbt's ``meta``.
+        The content of dbt's ``meta``.
     tests
-        Queries that return the rows that should not be, and what each reads, by the test's name.
+        Queries that return failures, and the input of each, by the test's name.
     has_contract
-        Whether dbt makes sure of the names and types of all columns.
+        Whether dbt enforces the names and types of all columns.
     exposure
-        Who uses the scores, as dbt's properties; None if that is not said.
+        The exposure as dbt's properties, or None.
     """
 
     queries: Mapping[str, DbtQuery]
@@ -282,16 +282,16 @@ class DbtModel:
 
     @property
     def name(self) -> str:
-        """The name of the scores' dbt model."""
+        """The name of the dbt model with the scores."""
         return [*self.queries][-1]
 
     def write(self, folder: str | Path) -> list[Path]:
-        """Write the files that `DatabaseModel.to_dbt` describes, and return their paths.
+        """Write the files of `DatabaseModel.to_dbt`, and return their paths.
 
         Raises
         ------
         ParameterError
-            If the project has such names already, or can't be read; nothing is written then.
+            If the project has these names already, or can't be read; nothing is written then.
         """
         project, name = DbtProject.read(folder), self.name
         scores = project.place(MODEL, name, [name])
@@ -346,10 +346,10 @@ class DbtModel:
         return macros
 
     def _descriptions(self) -> list[dict[str, Any]]:
-        """Return the entries of the description, of which dbt renders the strings with Jinja.
+        """Return the entries of the description; dbt renders their strings with Jinja.
 
-        The query writes names in quotes, so dbt's tests must too: dbt quotes a name only by option, and does not double
-        a quote within.
+        The query quotes names, so dbt's tests must too: dbt quotes a name only by option, and does not double a quote
+        within.
         """
         columns = []
         for column, of_column in self.columns.items():
@@ -366,7 +366,7 @@ class DbtModel:
         return entries + [{"name": part, "description": f"a step of {name}"} for part in parts]
 
     def _exposures(self) -> list[dict[str, Any]]:
-        """Return the entry of who uses the scores, if that is said."""
+        """Return the entry of the exposure, if there is one."""
         if self.exposure is None:
             return []
         known = {key: self.exposure[key] for key in _KEYS if key in self.exposure}
@@ -380,7 +380,7 @@ _TESTS = r"(?:values|drift(?:_\d+)?|(?:part_\d+_)?(?:self_test|check))"
 
 
 def values_test(model: SqlModel, name: str, loss: Loss, output: str) -> DbtQuery | None:
-    """Return the query for predictions that the model can't have; None where every value may be one."""
+    """Return the query for predictions out of bounds; None for unbounded predictions."""
     dialect, labels = model.dialect, [*model.output.labels.values()]
     columns = [dialect.quote(column) for column in model.value_columns(name)]
     low, high = (0, loss.classes - 1) if output == "class" else value_range(loss, output)
@@ -399,16 +399,16 @@ def values_test(model: SqlModel, name: str, loss: Loss, output: str) -> DbtQuery
 def _in_jinja(text: str) -> str:
     """Escape text around Jinja's tags: opening braces and carriage returns become expressions that evaluate to them.
 
-    Jinja would replace a carriage return by a line feed.
+    Jinja would turn carriage returns into line feeds.
     """
     return _OPENING.sub('{{ "{" }}', text).replace("\r", '{{ "\\r" }}')
 
 
 def _jinja(value: Any) -> str:
-    r"""Return a value within Jinja's tags.
+    r"""Return a value as a literal within Jinja's tags.
 
-    dbt has a separate parser for files with few tags, which takes what is between the quotes as it is. So a string
-    is written without escapes if it can be, and otherwise as a sum, which that parser leaves to Jinja.
+    dbt's static parser for files with few tags does not process escapes. So strings are written without escapes if
+    possible, and otherwise as a concatenation, which that parser leaves to Jinja.
 
     >>> print(_jinja("orders"), _jinja('"id"'), _jinja("it's {{ é"), _jinja({"a": [1, True]}))
     "orders" '"id"' "" ~ "it's \u007b\u007b \u00e9" {"a": [1, true]}

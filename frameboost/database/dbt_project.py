@@ -1,8 +1,8 @@
-"""A dbt project: where its files are, which names it has already, and descriptions that people have added to.
+"""A dbt project: the locations of its files, its names, and descriptions that users have edited.
 
-Nothing that somebody else wrote is replaced. Files that we wrote say so in a comment, `WRITTEN`, and are found again by
-their names, in whatever folder of the project they have been moved to. A description in YAML is merged with the one
-that stands there: dbt takes one description of a model, so that people add their tests and columns to ours.
+Users' files are never replaced. Files of an earlier `to_dbt` contain the comment `WRITTEN`, and are located by name in
+all folders of the project. YAML descriptions are merged with existing ones: dbt allows one description per model, to
+which users add tests and columns.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ _PROJECT_FILE = "dbt_project.yml"
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of a project's files.
+    """A kind of project file.
 
     Attributes
     ----------
     noun
-        What one is called.
+        The noun for messages.
     key
-        The key of ``dbt_project.yml`` that names its folders.
+        The key of ``dbt_project.yml`` with its folders.
     default
-        The folder without that key.
+        The default folder.
     suffixes
-        The suffixes of its files, by whose names dbt knows what is in them.
+        The suffixes of its files; dbt derives names from file names.
     definition
-        What defines a name within a file, of kinds whose files do not name what is in them.
+        The pattern of a definition within a file, for kinds that are not named by their files.
     """
 
     noun: str
@@ -68,14 +68,14 @@ _NAMESPACES = {MODEL: (MODEL, _SEED, _SNAPSHOT), MACRO: (MACRO,), TEST: (TEST,)}
 
 @dataclass(frozen=True)
 class DbtProject:
-    """The folder of a dbt project, and the folders of its kinds of files.
+    """The folder of a dbt project, with the folders of each kind of file.
 
     Attributes
     ----------
     folder
         The project's folder.
     paths
-        Folders within it, by the key of ``dbt_project.yml``.
+        The folders by key of ``dbt_project.yml``.
     """
 
     folder: Path
@@ -88,7 +88,7 @@ class DbtProject:
         Raises
         ------
         ParameterError
-            If the folder is one within a project, or its ``dbt_project.yml`` can't be read.
+            If the folder is inside a project, or its ``dbt_project.yml`` can't be read.
         """
         folder = Path(folder)
         path = folder / _PROJECT_FILE
@@ -127,14 +127,14 @@ class DbtProject:
                     yield path
 
     def place(self, kind: Kind, stem: str, names: Sequence[str], folder: Path | None = None) -> Path:
-        """Return where to write a file that defines these names: where we have written it before, or a new path.
+        """Return the path for a file that defines these names: that of an earlier `to_dbt`, or a new one.
 
-        ``folder`` is the one of a new path, by default the first of the kind.
+        ``folder`` is for new files, by default the first of the kind.
 
         Raises
         ------
         ParameterError
-            If something else in the project has one of the names.
+            If another file in the project has one of the names.
         """
         written = [path for path in self.files(kind) if path.stem == stem and is_written(path)]
         if len(written) > 1:
@@ -158,22 +158,21 @@ class DbtProject:
     def description(
         self, beside: Path, models: Sequence[Properties], exposures: Sequence[Properties] = ()
     ) -> tuple[Path, str]:
-        """Return the path and the text of a description of models: merged with the one that is there.
+        """Return the path and the text of a description of models, merged with an existing one.
 
         Parameters
         ----------
         beside
-            The file of the last model, beside which a new description goes.
+            The file of the last model; a new description goes beside it.
         models
-            The entries, the one of that model first.
+            The entries, that model first.
         exposures
-            Entries of who uses them.
+            Entries of exposures.
 
         Raises
         ------
         ParameterError
-            If a file of another name describes one of the models or of the exposures: dbt takes one description of
-            each.
+            If another file describes one of the models or exposures, as dbt allows one description of each.
         """
         name = models[0]["name"]
         entries = {"models": models, **({"exposures": exposures} if exposures else {})}
@@ -205,7 +204,7 @@ class DbtProject:
         return isinstance(entries, list) and any(isinstance(e, Mapping) and e.get("name") in names for e in entries)
 
     def written(self, kind: Kind, stems: re.Pattern[str]) -> list[Path]:
-        """Return the files of such names that we have written."""
+        """Return the files with such names from an earlier `to_dbt`."""
         return [path for path in self.files(kind) if stems.fullmatch(path.stem) and is_written(path)]
 
     def _shown(self, *paths: Path) -> str:
@@ -213,7 +212,7 @@ class DbtProject:
 
 
 def is_written(path: Path) -> bool:
-    """Whether we wrote a file."""
+    """Whether `to_dbt` wrote a file."""
     return WRITTEN in _read_text(path)
 
 
@@ -230,7 +229,7 @@ def _read_text(path: Path) -> str:
 def yaml_text(value: Any, indent: str = "", first: str | None = None, offset: int = 2) -> str:
     r"""Return entries, lists and values as lines of YAML.
 
-    ``offset``: how far a list is behind its key.
+    ``offset`` is the indentation of a list below its key.
 
     >>> print(yaml_text({"models": [{"name": "on", "quote": True, "columns": [{"name": "é"}]}, "a b"]}), end="")
     models:
@@ -259,9 +258,9 @@ def yaml_text(value: Any, indent: str = "", first: str | None = None, offset: in
 
 
 def in_quotes(text: str, may_stand: Callable[[str], bool]) -> str:
-    r"""Return a text in double quotes, with escapes that strings of YAML, of Jinja and of dbt Fusion's Jinja share.
+    r"""Return text in double quotes, with escapes that YAML, Jinja and dbt Fusion's Jinja share.
 
-    JSON's are others: there a character beyond U+FFFF is two surrogates.
+    JSON differs: it writes characters beyond U+FFFF as two surrogates.
 
     >>> print(in_quotes('a: "b" \n \x85 😀', lambda character: True))
     "a: \"b\" \u000a \u0085 😀"
@@ -309,22 +308,22 @@ _GENERATED = {"name", "quote", "data_type", "description", "data_tests"}
 
 
 def merged(path: Path, text: str, entries: Mapping[str, Sequence[Properties]]) -> str:
-    """Return a description with our entries by key in it, of which all other lines are as they were.
+    """Return a description with our entries merged in by key; all other lines are unchanged.
 
-    An entry of ours that is there already keeps its order and all keys that are not ours, its tests and a description
-    of somebody's own. Columns and steps that the model has no more go, unless somebody has added to them.
+    An existing entry keeps its order, foreign keys, tests and edited descriptions. Obsolete columns and steps are
+    removed, unless users added to them.
 
     Raises
     ------
     ParameterError
-        If it is no YAML, or has entries that are not lines of their own.
+        If it is not YAML, or has entries in flow style.
     """
     line_end, text = "\r\n" if "\r\n" in text else "\n", text.replace("\r\n", "\n")
     return _Merge(path, text).of(entries).replace("\n", line_end)
 
 
 class _Merge:
-    """Changes to a text of YAML, at the places where its parser, which is dbt's, says that values are."""
+    """Edits of a YAML text at the positions that its parser, dbt's, reports."""
 
     def __init__(self, path: Path, text: str) -> None:
         self._path, self._text, self._yaml = path, text, _yaml()
@@ -332,7 +331,7 @@ class _Merge:
         self._dropped: list[tuple[int, int, str]] = []
 
     def of(self, entries: Mapping[str, Sequence[Properties]]) -> str:
-        """Return the text with these entries in it."""
+        """Return the text with these entries merged in."""
         yaml = self._yaml
         try:
             root = yaml.compose(self._text, Loader=yaml.SafeLoader)
@@ -356,7 +355,7 @@ class _Merge:
         return text
 
     def _merge_list(self, entry: Any, key: str, ours: Sequence[Properties], may_go: Callable[[str], bool]) -> None:
-        """Merge the entries of a key: change those that are there, add others at the end, and drop old ones of ours."""
+        """Merge the entries of a key: change existing ones, append new ones, and remove obsolete ones of ours."""
         there, indent = _value(entry, key), entry.start_mark.column
         if there is None:
             self._add_after(entry, {key: ours}, indent)
@@ -413,7 +412,7 @@ class _Merge:
             self._add_after(_value(theirs, "name") or theirs, added, theirs.start_mark.column)
 
     def _merge_mapping(self, entry: Any, key: str, ours: Properties) -> None:
-        """Merge the values of a key that are by key themselves."""
+        """Merge the values of a key that are mappings themselves."""
         there = _value(entry, key)
         if not isinstance(there, self._yaml.MappingNode) or any(_text(value) is None for _, value in there.value):
             raise ParameterError(f"{self._path} has {key} that is not a mapping of texts; write it so")
@@ -426,7 +425,7 @@ class _Merge:
             self._inserted.append((there.start_mark.index, there.end_mark.index, f"{{{text}}}"))
 
     def _merge_texts(self, entry: Any, key: str, ours: Sequence[str]) -> None:
-        """Add texts to those of a key that has not got them, in whatever quotes."""
+        """Add missing texts to a list of texts, whatever their quotes."""
         there = _value(entry, key)
         if not isinstance(there, self._yaml.SequenceNode):
             raise ParameterError(f"{self._path} has {key} that is not a list; write it so")
@@ -447,7 +446,7 @@ class _Merge:
         self._inserted.append((at, at, f"\n{yaml_text(added, ' ' * indent).rstrip()}"))
 
     def _end(self, node: Any) -> int:
-        """Return where the last line of a value ends, with the comment that is in it."""
+        """Return the end of the last line of a value, including its comment."""
         end = len(self._text[: _last(node).end_mark.index].rstrip())
         at = self._text.find("\n", end)
         return len(self._text) if at < 0 else at
@@ -458,7 +457,7 @@ def _value(entry: Any, key: str) -> Any:
 
 
 def _last(node: Any) -> Any:
-    """Return the last scalar of a value, or a value in brackets: what ends where its mark says."""
+    """Return the last scalar of a value, or a value in brackets, which has a reliable end mark."""
     while getattr(node, "flow_style", None) is False and node.value:
         node = node.value[-1]
         node = node[1] if isinstance(node, tuple) else node
@@ -482,7 +481,7 @@ def _is_empty(node: Any) -> bool:
 
 
 def _is_generated(entry: Any) -> bool:
-    """Whether all of an entry is as we wrote it."""
+    """Whether an entry is entirely as written by `to_dbt`."""
     tests = _value(entry, "data_tests")
     is_test = tests is None or (isinstance(tests.value, list) and [_text(test) for test in tests.value] == ["not_null"])
     is_ours = is_test and _is_our_description(_value(entry, "description"))

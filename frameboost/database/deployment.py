@@ -1,7 +1,6 @@
-"""Deployments of models under one lasting name: each has a view or a table of its own, which a view of that name reads.
+"""Deployments of models behind one view: each model has a separate view or table, and the view selects from one.
 
-So what reads the lasting view, and who may, stays as it is when a model is replaced, and to go back is to let it read
-the former model's again.
+So dependents and grants of the view survive a new model, and a rollback only makes it select from an earlier one.
 """
 
 from __future__ import annotations
@@ -23,12 +22,13 @@ _ROOM = 100
 
 
 def path_of(view: str, label: str, dialect: Dialect, part: int | None = None) -> str:
-    """Return the quoted name of one model's view or table, or of a step of it, in the schema of the lasting view.
+    """Return the quoted name of a model's view or table, or of a step of it, in the schema of the deployed view.
 
     Raises
     ------
     ParameterError
-        If the label is not of letters, digits and underscores, or the name is longer than the database takes.
+        If the label has characters other than letters, digits and underscores, or the name is too long for the
+        database.
     """
     if not isinstance(label, str) or not _LABEL.fullmatch(label):
         raise ParameterError(f"label must be of letters, digits and underscores, not {shown(label)}")
@@ -38,16 +38,16 @@ def path_of(view: str, label: str, dialect: Dialect, part: int | None = None) ->
 
 
 def deploy_statements(scoring: ScoringQuery, view: str, named: Callable[[int], str]) -> list[str]:
-    """Return the statements that make what scores, under the name of its destination, and let the view read it.
+    """Return the statements that create the scores at their destination, and make the view select from them.
 
     Parameters
     ----------
     scoring
         The query; its destination is the view or the table of this model.
     view
-        The lasting view, quoted.
+        The deployed view, quoted.
     named
-        The quoted names of views that are steps, by number from 1 on, where one query is too large.
+        A function from a step number, from 1, to the quoted name of its view, if one query is too large.
 
     Raises
     ------
@@ -66,7 +66,7 @@ def deploy_statements(scoring: ScoringQuery, view: str, named: Callable[[int], s
 
 
 def point_statements(view: str, name: str, dialect: Dialect) -> list[str]:
-    """Return the statements that let a view read another view or table; the names are quoted."""
+    """Return the statements that make a view select from another view or table; names are quoted."""
     return _in_transaction(_point(view, name, dialect), dialect)
 
 
@@ -95,12 +95,12 @@ def _chain(scoring: ScoringQuery, named: Callable[[int], str], why: str) -> list
 
 
 def script(statements: Sequence[str], dialect: Dialect) -> str:
-    """Return the text of a file of statements.
+    """Return statements as the text of a file.
 
     Raises
     ------
     ParameterError
-        If clients that run the file would replace something in it.
+        If clients would substitute part of the file when running it.
     """
     clients = dialect.names.clients
     if clients is not None and (replaced := re.search(clients, ";\n".join(statements))):

@@ -3,8 +3,8 @@
 The population stability index of a feature is Σ (a − e) ln(a / e) over its bins, a and e the actual and the expected
 share of rows. Below 0.1 the feature has changed little, above 0.25 much.
 
-Of a table without rows each share is 0, as if all rows were in a bin that training has not: NULL would pass every test
-for an index above a threshold. With at most 101 bins the index is then above 4.5.
+For an empty table each share is 0, as if all rows were in a bin unknown from training, because NULL would pass every
+test of a threshold. With at most 101 bins the index is then above 4.5.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ SMALLEST_SHARE = 1e-4
 
 
 def baseline_frame(data: Any, features: Sequence[Feature], n_bins: int) -> pl.DataFrame:
-    """Return a row for each bin of each feature, as `DatabaseModel.baseline` describes them."""
+    """Return one row per bin of each feature, for `DatabaseModel.baseline`."""
     return _bins_frame(_rows_of(data, features), features, n_bins)
 
 
 def model_baseline(predictor: Predictor, data: Any, n_bins: int) -> Baseline:
-    """Return the bins of the features and of the predictions, as `frameboost.Model.with_baseline` describes them."""
+    """Return the bins of the features and of the predictions, for `frameboost.Model.with_baseline`."""
     ensemble = predictor.ensemble
     rows = _rows_of(data, ensemble.read_features)
     predicted, features = predictor.predict(rows, "mean"), score_features(ensemble.loss.n_predictions)
@@ -71,14 +71,14 @@ def _bins_frame(frame: pl.DataFrame, features: Sequence[Feature], n_bins: int) -
 
 
 def open_exactly(data: Any, features: Sequence[Feature], argument: str = "data") -> LocalSource:
-    """Return rows whose features have the types of training, in whose values the edges of bins are.
+    """Return rows with features in the types of training, as bin edges are values of these.
 
-    ``argument`` is what messages call the rows.
+    ``argument`` is the name of the rows in messages.
 
     Raises
     ------
     DataError
-        If a feature is not there, or has another type.
+        If a feature is missing, or its type differs.
     """
     source = open_rows(data, features, argument, exactly=True)
     types = find_features(source, features, "the data" if argument == "data" else argument)
@@ -128,7 +128,7 @@ def drift_query(
     source: TableSource, baseline: pl.DataFrame, where: str | None, columns: Sequence[FeatureColumn], dialect: Dialect,
     above: float | None = None,
 ) -> str:  # fmt: skip
-    """Return the SELECT that `DatabaseModel.drift_query` describes, or one of ``feature`` and ``psi`` above a number.
+    """Return the SELECT of `DatabaseModel.drift_query`, or one of ``feature`` and ``psi`` above a threshold.
 
     Raises
     ------
@@ -146,7 +146,7 @@ def drift_query(
 def drift_tests(
     source: TableSource, baseline: pl.DataFrame, columns: Sequence[FeatureColumn], dialect: Dialect, above: float
 ) -> list[str]:
-    """Return queries of the features whose index is above a number: one, or several of some features each.
+    """Return queries for features with an index above a threshold: one, or several for some features each.
 
     Raises
     ------
@@ -209,12 +209,12 @@ def _query_over(
 
 
 def drift_of_bin(share: str, before: str, dialect: Dialect) -> str:
-    """Return what a bin adds to the index, of its share now and before, each at least `SMALLEST_SHARE`."""
+    """Return the term of a bin in the index, from its share now and before, each at least `SMALLEST_SHARE`."""
     return f"({share} - {before}) * {dialect.call('LN', [f'({share}) / ({before})'])}"
 
 
 def bin_condition(column: FeatureColumn, bin_: DriftBin, every: Sequence[DriftBin], dialect: Dialect) -> str:
-    """Return the condition that a row is in the bin."""
+    """Return the condition that a row is in a bin."""
     if bin_.number == MISSING:
         return column.is_missing()
     if column.feature.type.is_categorical:
@@ -229,7 +229,7 @@ def bin_condition(column: FeatureColumn, bin_: DriftBin, every: Sequence[DriftBi
 
 
 def _label(column: FeatureColumn, bin_: DriftBin) -> str:
-    """Return the label of the bin: what is in it."""
+    """Return the label of a bin."""
     if bin_.number == MISSING:
         return "missing"
     if column.feature.type.is_categorical:

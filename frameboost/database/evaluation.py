@@ -1,4 +1,4 @@
-"""How good a model is on the labelled rows of a table: metrics, and tables of classes and scores, a SELECT each."""
+"""Evaluate a model on the labelled rows of a table: metrics, and tables of classes and scores, one SELECT each."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TENTHS = tuple(k / 10 for k in range(1, 10))
 def evaluation_query(
     table: LabelledTable, kind: str, eval_metric: object, bins: int, thresholds: Sequence[float]
 ) -> str:
-    """Return the SELECT that `DatabaseModel.evaluate_query` describes."""
+    """Return the SELECT of `DatabaseModel.evaluate_query`."""
     if kind == "metrics":
         check_by(table.by, (*COUNTS, "metric", "value"), table.dialect)
         metrics = table.metrics(eval_metric)
@@ -40,7 +40,7 @@ def evaluation_query(
 
 
 def _metrics(table: LabelledTable, rows: Rows, metrics: Sequence[AnyMetric]) -> str:
-    """Return the query that ends in a row for each group and metric."""
+    """Return the query that ends in one row per group and metric."""
     measures = rows.measures(metrics)
     aggregates = rows.counts()
     for number, measure in enumerate(measures):
@@ -77,16 +77,16 @@ def _require_classes(table: LabelledTable, kind: str) -> None:
 
 @dataclass(frozen=True)
 class _Scores:
-    """Rows with a label and a weight above 0, once for each class if there are more than two.
+    """Rows with a label and a weight above 0, repeated for each class if there are more than two.
 
     Attributes
     ----------
     rows
-        The rows; their groups have the class as the last column where there are several.
+        The rows; with several classes, the class is the last group column.
     label, score, weight
-        Columns; of classes the label is 1 or 0.
+        Columns; for classes the label is 1 or 0.
     keys
-        The columns of groups, and of the class, by their names in the result.
+        The group columns, and the class, by their names in the result.
     """
 
     rows: Rows
@@ -96,7 +96,7 @@ class _Scores:
     keys: Mapping[str, str]
 
     def select(self, columns: Mapping[str, str], order: str) -> str:
-        """Return the query that ends in these columns behind the keys."""
+        """Return the query that ends in these columns after the keys."""
         quote, stages = self.rows.dialect.quote, self.rows.stages
         listed = [f"{column} AS {quote(name)}" for name, column in {**self.keys, **columns}.items()]
         ordered = ", ".join(f"{column} ASC" for column in [*self.rows.by, order])
@@ -104,12 +104,12 @@ class _Scores:
 
 
 def _counted(rows: Rows) -> str:
-    """Return the condition on rows that tables are of."""
+    """Return the condition for rows to count."""
     return f"{rows.is_valid} AND {rows.known['weight']} > {rows.dialect.number(0.0)}"
 
 
 def _scores(table: LabelledTable, rows: Rows, scores: Sequence[str]) -> _Scores:
-    """Add the stage of the rows by class."""
+    """Add the stage of rows by class."""
     dialect, stages, known = rows.dialect, rows.stages, rows.known
     label, score, weight, number, name = stages.reserve(5)
     if len(scores) == 1:
@@ -134,9 +134,9 @@ def _scores(table: LabelledTable, rows: Rows, scores: Sequence[str]) -> _Scores:
 
 
 def _bins(of: _Scores, bins: int, direction: str) -> str:
-    """Add stages of the number of a row's bin, from 0, of as equal weights as equal scores allow; return its column.
+    """Add stages that assign rows to bins of equal weight, from 0, keeping equal scores together; return the column.
 
-    The middle of each score on the axis of the cumulative weight decides, as in `calibration_curve`.
+    The midpoint of each score on the axis of cumulative weight decides, as in `calibration_curve`.
     """
     dialect, stages = of.rows.dialect, of.rows.stages
     [sums] = of.rows.running([(f"{of.score} {direction}", {"weight": of.weight})])
@@ -212,7 +212,7 @@ _OF_SCORES: dict[str, Callable[[_Scores, Sequence[str], int, Sequence[float]], s
 
 
 def _confusion(table: LabelledTable, rows: Rows) -> str:
-    """Return the query of the weights by actual and predicted class."""
+    """Return the query of weights by actual and predicted class."""
     dialect, stages = rows.dialect, rows.stages
     output = output_of(table.ensemble.loss, "class", table.ensemble.calibration)
     for stage in output.stages:

@@ -1,10 +1,10 @@
-"""Queries that explain predictions: a contribution of each feature as an expression, or reason codes.
+"""Queries that explain predictions: the contribution of each feature as an expression, or reason codes.
 
-Shapley values are those of `frameboost.compile.sql.shapley`. Of Saabas' contributions (2014) one of a tree is itself a
-tree: at each split on its feature the mean of the leaves below changes by a step, and a leaf of the contribution holds
-the sum of these steps on its path. Subtrees with equal leaves are pruned. So they are compiled like a model. For
-``x < 3 ? (y < 5 ? 0 : 2) : 5`` with equal covers of the leaves the means are 7/3 at the root and 1 below 3: x
-contributes ``x < 3 ? -4/3 : 8/3``, y ``x < 3 ? (y < 5 ? -1 : 1) : 0``.
+Shapley values come from `frameboost.compile.sql.shapley`. Saabas' contribution (2014) of a feature to a tree is itself
+a tree: each split on the feature changes the mean of the leaves below by a step, and a leaf of the contribution holds
+the sum of the steps on its path. Subtrees with equal leaves are pruned, and the trees are compiled like a model. For
+``x < 3 ? (y < 5 ? 0 : 2) : 5`` with leaves of equal cover the means are 7/3 at the root and 1 below 3: x contributes
+``x < 3 ? -4/3 : 8/3``, y ``x < 3 ? (y < 5 ? -1 : 1) : 0``.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _MOST_BYTES, _FEW_BYTES = 10 * 2**20, 2**20
 
 @dataclass(frozen=True)
 class ExplanationOptions:
-    """What a query of contributions takes; `frameboost.database.database_model.DatabaseModel` describes the fields."""
+    """Options of an explanation query; see `frameboost.database.database_model.DatabaseModel`."""
 
     keep: Sequence[str] = ()
     where: str | Mapping[str, Any] | None = None
@@ -78,9 +78,9 @@ class ExplanationArguments(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class Explained:
-    """The margin that a query explains: its base, its trees, and what is added to it in each row.
+    """The margin to explain: its base, its trees, and the offset of each row.
 
-    ``numbers`` are those of the trees in a table of all of the model.
+    ``numbers`` are the indices of the trees in the model's table of trees.
     """
 
     base_margin: float
@@ -93,7 +93,7 @@ def explanation_query(
     source: TableSource, explained: Explained, columns: Sequence[FeatureColumn], dialect: Dialect,
     options: ExplanationOptions, destination: Destination,
 ) -> str:  # fmt: skip
-    """Return the query that `DatabaseModel.explain_query` describes, or the statement that makes a view or a table."""
+    """Return the SELECT of `DatabaseModel.explain_query`, or the statement that creates a view or table from it."""
     _check(options, columns)
     query = _Query(source, explained, columns, dialect, options, destination)
     if options.trees is not None:
@@ -121,7 +121,7 @@ def explanation_query(
 
 
 def _check(options: ExplanationOptions, columns: Sequence[FeatureColumn]) -> None:
-    """Raise `ParameterError` if an option is not what it may be, or two columns would have one name."""
+    """Raise `ParameterError` if an option is invalid, or two columns have the same name."""
     features, top = [column.feature for column in columns], options.top
     if not isinstance(options.approx, bool) and not (isinstance(options.approx, str) and options.approx == "auto"):
         raise ParameterError(f"approx must be True, False or 'auto', not {shown(options.approx)}")
@@ -158,12 +158,12 @@ class _Query:
     destination: Destination
 
     def text(self, most_bytes: int) -> str:
-        """Return the query or the statement: Shapley values of at most so many bytes, Saabas' contributions for 0.
+        """Return the query or statement: Shapley values with at most ``most`` bytes, Saabas' contributions for 0.
 
         Raises
         ------
         TooLargeError
-            If it is larger than the database takes.
+            If it exceeds a limit of the database.
         """
         explained, options, is_exact = self.explained, self.options, most_bytes > 0
         stages = self._stages()
@@ -219,7 +219,7 @@ class _Query:
         return stages.select({**values, BIAS: mean}, self.destination.into(self.dialect))
 
     def _by_text(self, sums: Mapping[int, str]) -> tuple[dict[int, str], dict[int, str]]:
-        """Return the sum of contributions of all features of a text, and the text, by the first of these features."""
+        """Return the summed contributions by text, and the texts, each under the first of its features."""
         texts, first = self.options.texts or {}, dict[str, int]()
         of_text: dict[int, list[str]] = {}
         for i, column in enumerate(self.columns):
@@ -229,11 +229,11 @@ class _Query:
         return {i: self.dialect.sum(of_one) for i, of_one in of_text.items()}, {i: text for text, i in first.items()}
 
     def _reasons(self, stages: Stages, top: int, sums: Mapping[int, str]) -> str:
-        """Return a SELECT with the ``top`` largest contributions and their features.
+        """Return a SELECT of the ``top`` largest contributions with their features.
 
-        Each row becomes one row a text of features; a window ranks these, and the first ones are pivoted back into
-        columns. Up to the window, which no optimizer merges, each contribution is named once. If later SELECTs compared
-        these with each other instead, a database that substitutes expressions for names would multiply them.
+        Each row is unpivoted to one row per text; a window function ranks these, and the first ones are pivoted back
+        into columns. Up to the window, which no optimizer merges, each contribution is named once. If later SELECTs
+        compared contributions with each other instead, a database that inlines expressions would multiply them.
         """
         dialect, sign, keep = self.dialect, self.options.sign, stages.keep or []
         sums, texts = self._by_text(sums)
@@ -281,7 +281,7 @@ class _Query:
 
 
 def _nesting(text: str) -> int:
-    """Return how deep parentheses and CASEs nest.
+    """Return the nesting depth of parentheses and CASEs.
 
     >>> _nesting("SELECT (CASE WHEN (a + 1) > 2 THEN 3 END + 1), '(((('")
     3
@@ -294,7 +294,7 @@ def _nesting(text: str) -> int:
 
 
 def _writer(trees: Sequence[Tree], columns: Sequence[FeatureColumn], stages: Stages) -> TreeWriter:
-    """Return a writer of trees over columns that a stage names where that is faster."""
+    """Return a writer of trees over columns that a stage names if that is faster."""
     dialect = columns[0].dialect
     return TreeWriter(filled_columns(trees, columns, stages, integers=False), dialect)
 
@@ -302,9 +302,9 @@ def _writer(trees: Sequence[Tree], columns: Sequence[FeatureColumn], stages: Sta
 def _shapley_values(
     trees: Sequence[Tree], columns: Sequence[FeatureColumn], stages: Stages, most_bytes: int, *, round_them: bool
 ) -> dict[int, str]:
-    """Add stages, and return the Shapley value of each feature that trees split on.
+    """Add stages, and return the Shapley value of each feature that has splits.
 
-    ``round_them``: to a grid, on which values that are equal but for rounding errors are equal.
+    ``round_them`` rounds to a grid, so that values that differ only by rounding errors are equal.
     """
     writer = _writer(trees, columns, stages)
     sums, dialect = shapley_sums(trees, writer, stages, most_bytes), writer.dialect
@@ -326,7 +326,7 @@ def _shapley_values(
 def _contribution_trees(
     n_features: int, trees: Sequence[Tree], means: Sequence[Sequence[float]], slopes: Sequence[LeafSlopes]
 ) -> list[list[Tree]]:
-    """Return for each feature the trees whose sum is its contribution."""
+    """Return for each feature the trees that sum to its contribution."""
     steps: list[list[Tree]] = [[] for _ in range(n_features)]
     for tree, of_nodes, of_leaves in zip(trees, means, slopes, strict=True):
         for number in tree.used_features():
@@ -335,7 +335,7 @@ def _contribution_trees(
 
 
 def _steps(tree: Tree, means: Sequence[float], slopes: LeafSlopes, number: int) -> Tree:
-    """Return the tree of a feature's contribution: its leaves hold the sums of steps, and the feature's slopes."""
+    """Return the tree of a feature's contribution: leaves hold sums of steps, and the feature's slopes."""
     feature, value = list(tree.feature), [0.0] * len(tree)
     for node in range(len(tree)):
         if not tree.is_leaf(node):
@@ -353,9 +353,9 @@ def _steps(tree: Tree, means: Sequence[float], slopes: LeafSlopes, number: int) 
 
 
 def _slope_of(leaf: LinearLeaf, value: float, number: int) -> LinearLeaf | None:
-    """Return the part of a leaf's slopes that belongs to a feature, added to a value; None if it has none.
+    """Return the part of a leaf's slopes that belongs to a feature, added to a value; None without any.
 
-    The other terms stay, with slopes of 0, as a row that lacks one of their numbers gets no slopes at all.
+    Other terms stay with slopes of 0, as a row with a missing value in any term gets no slopes at all.
     """
     if all(term.feature != number for term in leaf.terms):
         return None

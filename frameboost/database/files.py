@@ -1,4 +1,4 @@
-"""The comment at the head of SQL files: which model it is, and the columns that it reads."""
+"""The header comment of SQL files: the identity of the model, and the columns that it reads."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ __all__ = ["header"]
 def header(
     ensemble: Ensemble, columns: Sequence[FeatureColumn], column_names: Mapping[str, str], dialect: str, trained: object
 ) -> str:
-    """Return comment lines; ``column_names`` has the columns whose name differs from the feature's.
+    """Return comment lines; ``column_names`` are the columns that differ from the feature's name.
 
     Raises
     ------
     ParameterError
-        If ``trained`` is neither a date, a text of one line, nor None.
+        If ``trained`` is neither a date, a line of text, nor None.
     """
     trees = counted(len(ensemble.trees), "tree")
     lines = [
@@ -65,7 +65,7 @@ _REPLACED = re.compile(r"""["'`$&;{}%?@]|(?<!\w):(?=\w)""")
 
 
 def _in_comment(name: str) -> str:
-    r"""Return a name as JSON in ASCII, of which no character ends the comment's line or means something to a client.
+    r"""Return a name as ASCII JSON without characters that end the comment or mean something to a client.
 
     >>> print(_in_comment("reg:squarederror"), _in_comment("${env:USER}; DROP"), _in_comment("a\nb"))
     "reg:squarederror" "\u0024\u007benv:USER\u007d\u003b DROP" "a\nb"

@@ -1,7 +1,7 @@
-"""The importance of features on the rows of a database's table, which stay there: by queries that return a few numbers.
+"""The importance of features on the rows of a database table, by queries that return a few numbers.
 
-The values of a feature are dealt anew by a join: the row at position k gets the value of the row whose draw is the k-th
-smallest. Draws are hashes (`frameboost.expressions.draws`), so that every database deals as memory does:
+The values of a feature are permuted by a join: the row at position k gets the value of the row with the k-th smallest
+draw. Draws are hashes (`frameboost.expressions.draws`), so that databases and memory permute alike:
 
 =========  =====  ========================  =============
 position   value  draw                      dealt
@@ -42,7 +42,7 @@ _INTEGER, _NUMBER, _TEXT = FeatureType("int64"), FeatureType("float64"), Feature
 
 @dataclass(frozen=True, eq=False, repr=False)
 class _OverQuery(DatabaseModel):
-    """A model whose queries read the rows of another query, whatever table they name."""
+    """A model with queries that read the rows of another query, whatever table they name."""
 
     rows: TableSource | None = None
 
@@ -51,14 +51,14 @@ class _OverQuery(DatabaseModel):
 
 
 class TableToScore:
-    """A model, and a table of a database whose rows it scores there.
+    """A model, and a database table to score in place.
 
     Parameters
     ----------
     ensemble
         The model.
     table
-        The rows, whose columns have been checked.
+        The rows, with checked columns.
     """
 
     def __init__(self, ensemble: Ensemble, table: DatabaseTable) -> None:
@@ -70,12 +70,12 @@ class TableToScore:
         self, target: str | Sequence[str], roles: Mapping[str, str | None], metric: Any,
         dealt: tuple[str, int] | None = None,
     ) -> float:  # fmt: skip
-        """Return a metric of the rows; ``dealt`` is a column whose values are dealt anew, and the key of the draws.
+        """Return a metric of the rows; ``dealt`` is a column to permute, and the key of the draws.
 
         Raises
         ------
         DataError
-            If labels, weights or offsets are not as the objective needs them.
+            If labels, weights or offsets are invalid for the objective.
         """
         rows = self._rows(self._read(target, roles))
         if dealt is not None:
@@ -93,12 +93,12 @@ class TableToScore:
         return float(row["value"])
 
     def mean_magnitudes(self) -> npt.NDArray[np.float64]:
-        """Return the mean magnitude of each feature's Shapley values, summed over the outputs.
+        """Return the mean absolute Shapley value of each feature, summed over outputs.
 
         Raises
         ------
         TooLargeError
-            If they don't fit into a query.
+            If they do not fit into a query.
         DataError
             If the table has no rows.
         """
@@ -117,13 +117,13 @@ class TableToScore:
         return sums
 
     def _over(self, rows: str) -> DatabaseModel:
-        """Return the model, whose queries read the rows of a query."""
+        """Return the model with queries that read the rows of a query."""
         name = self._dialect.quote("rows_to_score")
         source = TableSource(f"({rows}) {self._dialect.statements.alias}{name}", name)
         return _OverQuery(**{each.name: getattr(self._model, each.name) for each in fields(self._model)}, rows=source)
 
     def _read(self, target: str | Sequence[str], roles: Mapping[str, str | None]) -> dict[str, str]:
-        """Return the columns that the model and the metric read, as they are called, by quoted names."""
+        """Return the columns that the model and the metric read, by quoted names."""
         targets = [target] if isinstance(target, str) else list(target)
         named = [name for name in roles.values() if name is not None]
         names = dict.fromkeys([*self._model.ensemble.read_names, *targets, *named])
@@ -135,9 +135,9 @@ class TableToScore:
     def _dealt(
         self, target: str | Sequence[str], roles: Mapping[str, str | None], feature: str, key: int
     ) -> tuple[str | list[str], dict[str, str | None], str]:
-        """Return the target, the roles and the query of rows whose values of a feature are dealt anew.
+        """Return the target, the roles, and the query of rows with the values of a feature permuted.
 
-        What has a role besides is not dealt, and so called otherwise.
+        A feature that also has a role keeps its values in the role, under another name.
         """
         quote, dialect, table = self._dialect.quote, self._dialect, self._table
         columns, other = self._read(target, roles), free_name("undealt", table.columns)

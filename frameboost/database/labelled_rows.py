@@ -1,14 +1,14 @@
-"""Labelled and scored rows as stages of a query: what metrics read, their aggregates, and a table of a row for each.
+"""Labelled and scored rows as stages of a query: the inputs of metrics, their aggregates, and long results.
 
-The rows are scored once, by the stages of the scoring query. What comes after them are stages over the margins: the
-model's predictions, the terms of its metrics (`frameboost.metrics.metric`, the expressions that Python evaluates too),
-windows for what depends on an order of the rows, and aggregates by group.
+The stages of the scoring query score the rows once. Later stages work on the margins: the predictions, the terms of
+metrics (`frameboost.metrics.metric`, the expressions that Python evaluates too), window functions for what depends on
+an order, and aggregates by group.
 
-A query can't raise an error as `Model.evaluate` does. Rows without a label are counted and left out, and a metric is
-NULL where a row has a label, a weight or an offset that it is not defined for.
+A query can't raise errors like `Model.evaluate`. Rows without a label are counted and skipped, and a metric is NULL if
+a label, a weight or an offset is invalid.
 
-Running sums are over rows, as ranges of values are no frames in Redshift: the sum above a row's rank is the least of
-those before its rows. Windows are parted by ranks, as BigQuery parts them by no floats.
+Running sums use ROWS frames, as Redshift has no RANGE frames: the sum above a rank is the minimum over its rows.
+Windows are partitioned by ranks, as BigQuery can't partition by floats.
 https://docs.aws.amazon.com/redshift/latest/dg/r_Window_function_synopsis.html
 https://docs.cloud.google.com/bigquery/docs/reference/standard-sql/data-types#floating_point_types
 """
@@ -49,20 +49,20 @@ End = Callable[[Stages, Mapping[str, str]], str]
 
 @dataclass(frozen=True)
 class LabelledTable:
-    """The rows of a table with labels, and the model that is judged on them.
+    """Labelled rows of a table, and the model to evaluate on them.
 
     Attributes
     ----------
     ensemble, dialect
         The model and the database.
     scored
-        Returns the query that scores the rows with margins, keeps columns of these names, and has such an end.
+        A function that returns the scoring query with margins, these kept columns, and this end.
     roles
-        The columns by their roles: ``label``, or ``label_0`` and so on, ``weight``, ``upper``; none without labels.
+        The columns by role: ``label``, or ``label_0`` and so on, ``weight``, ``upper``; empty without labels.
     by
         The columns of groups.
     names
-        The names of columns that differ from the feature's name, by feature.
+        The column names that differ from the feature's name, by feature.
     """
 
     ensemble: Ensemble
@@ -84,13 +84,13 @@ class LabelledTable:
 
     @property
     def loss(self) -> Loss:
-        """The loss, whose links are those of the predictions that metrics read."""
+        """The loss; its links define the predictions that metrics read."""
         loss, calibration = self.ensemble.loss, self.ensemble.calibration
         return loss if calibration is None else replace(loss, links=(calibration,), evaluated=None, link_terms=())
 
     @property
     def scores(self) -> tuple[str, ...]:
-        """The names in expressions of the numbers that tell how likely each class is, of one or two of class 1."""
+        """The names in expressions of the score of each class, for one or two classes that of class 1."""
         if self.loss.classes and not self.loss.has_probabilities:
             return self.loss.margins
         return prediction_names(len(self.loss.evaluated or self.loss.links))
@@ -101,7 +101,7 @@ class LabelledTable:
         return list(dict.fromkeys([*self.roles.values(), *self.by]))
 
     def query(self, then: Callable[[Rows], str]) -> str:
-        """Return the query that goes on with labelled and scored rows."""
+        """Return the query that continues with labelled and scored rows."""
 
         def end(stages: Stages, values: Mapping[str, str]) -> str:
             return then(Rows.of(self, stages, *stages.rename_all(values)))
@@ -109,12 +109,12 @@ class LabelledTable:
         return self.scored(self.kept, end)
 
     def metrics(self, eval_metric: object) -> list[AnyMetric]:
-        """Return the metrics that are named, by default all that fit the objective.
+        """Return the named metrics, by default all that fit the objective.
 
         Raises
         ------
         ParameterError
-            If SQL has no such metric: the message names those of the objective that it has.
+            If a metric is not available in SQL; the message lists those for the objective.
         """
         metrics = evaluation_metrics(self.ensemble.loss, self.ensemble.parameters, eval_metric)
         if eval_metric is None and any(metric.name == "rmse" for metric in metrics) and len(self.loss.labels) == 1:
@@ -143,7 +143,7 @@ class LabelledTable:
 
 
 class _Careful(InSql):
-    """Writes expressions that are NULL, not an error of the database, where they are not defined."""
+    """Writes expressions that are NULL, instead of a database error, where they are undefined."""
 
     def __init__(self, columns: Mapping[str, str], dialect: Dialect) -> None:
         super().__init__(columns, dialect)
@@ -152,7 +152,7 @@ class _Careful(InSql):
         self.may_be_null = False
 
     def number(self, value: float) -> str:
-        """Return a literal, by which can be divided."""
+        """Return a literal that is safe as a divisor."""
         text = super().number(value)
         if value:
             self._literals.add(text)
@@ -173,22 +173,22 @@ class _Careful(InSql):
 
 @dataclass
 class Rows:
-    """Scored rows as the last of some stages, with columns by what expressions call them.
+    """Scored rows as the last of some stages, with named columns.
 
     Attributes
     ----------
     loss
         The loss of the model.
     dialect
-        Whose SQL.
+        The SQL dialect.
     stages
         The stages.
     known
-        The columns, or literals, by name: labels, weight, margins, and what has been defined since.
+        The columns or literals by name: labels, weight, margins, and later definitions.
     by
-        The columns of groups, quoted.
+        The group columns, quoted.
     is_known, is_valid
-        The conditions that a row has a label, and that metrics are defined for it.
+        The conditions that a row has a label, and that it is valid for metrics.
     """
 
     loss: Loss
@@ -215,7 +215,7 @@ class Rows:
         return rows
 
     def _mark(self, table: LabelledTable) -> None:
-        """Add the stage that says which rows count, and has no labels of others: a square of them may be an error."""
+        """Add the stage that marks valid rows and blanks the labels of others, on which expressions may fail."""
         labels = self.loss.labels if table.roles else ()
         is_known = " AND ".join(f"{self.known[label]} IS NOT NULL" for label in labels) or "1 = 0"
         is_valid = " AND ".join(self._conditions(table)) if labels else "1 = 1"
@@ -227,7 +227,7 @@ class Rows:
         self.known |= {label: marked[label] for label in labels}
 
     def _conditions(self, table: LabelledTable) -> list[str]:
-        """Return the conditions under which `Model.evaluate` takes a row that has a label."""
+        """Return the conditions under which `Model.evaluate` accepts a labelled row."""
         conditions = []
         for label in self.loss.labels:
             conditions.append(self.sql(Expression(f"ABS(label) <= {_LARGEST!r}", ("label",)).renamed({"label": label})))
@@ -248,26 +248,26 @@ class Rows:
         return expression.fold(_Careful(self.known, self.dialect))
 
     def if_valid(self, value: str) -> str:
-        """Return a value that is NULL in rows that metrics are not of."""
+        """Return a value that is NULL in invalid rows."""
         return f"CASE WHEN {self.is_valid} THEN {value} END"
 
     def columns_of(self, texts: Mapping[str, str]) -> dict[str, str]:
-        """Add a stage of expressions, each once, unless there is none; return their columns.
+        """Add a stage of distinct expressions, if there are any; return their columns.
 
-        Aggregates are of columns: DataFusion takes those of two expressions for one that differ in parentheses only.
+        Aggregates read columns, as DataFusion confuses aggregates of expressions that differ only in parentheses.
         """
         new = {text: str(number) for number, text in enumerate(dict.fromkeys(texts.values()))}
         names = self.stages.name({key: text for text, key in new.items()}) if new else {}
         return {name: names[new[text]] for name, text in texts.items()}
 
     def define(self, expressions: Mapping[str, Expression], *, often: bool = False) -> None:
-        """Add a stage of expressions, which those after it may name."""
+        """Add a stage of expressions under names for later stages."""
         texts = {name: self.sql(expression) for name, expression in expressions.items()}
         new = {name: text for name, text in texts.items() if text not in self.known.values()}
         self.known |= texts | (self.stages.name(new, often=often) if new else {})
 
     def aggregated(self, aggregates: Mapping[str, str]) -> dict[str, str]:
-        """Add the stage of aggregates by group, each text once, and return their columns by name."""
+        """Add the stage of distinct aggregates by group, and return their columns by name."""
         once = {text: str(number) for number, text in enumerate(dict.fromkeys(aggregates.values()))}
         columns = self.stages.aggregate({key: text for text, key in once.items()}, self.by)
         return {name: columns[once[text]] for name, text in aggregates.items()}
@@ -275,16 +275,16 @@ class Rows:
     # --- windows ------------------------------------------------------------------------------------------------------
 
     def over(self, value: str, *columns: str, order: str = "", frame: str = "") -> str:
-        """Return an aggregate over the rows of a row's group that have its values of columns."""
+        """Return an aggregate over the rows of the same group with equal values of columns."""
         parts = [self.dialect.expressions.part.format(x=column) for column in self.by]
         return over(value, [*parts, *columns], order, frame)
 
     def running(self, orders: Sequence[tuple[str, Mapping[str, str]]]) -> list[dict[str, str]]:
-        """Add stages of sums by rank; return the columns for each of the orders, in which values are summed.
+        """Add stages of running sums by rank; return the columns for each order.
 
-        An order ends in ASC or DESC. For each value, a column, there is ``<name>_above``, the sum over rows that come
-        before all rows of the same rank, ``<name>`` over the rows of the rank, ``<name>_total`` over all, and ``ties``,
-        the number of rows of the rank that have the last value.
+        An order ends in ASC or DESC. Each value, a column, has ``<name>_above``, the sum over rows before the rank,
+        ``<name>``, the sum over the rank, ``<name>_total``, the sum over all rows; ``ties`` is the number of rows of
+        the rank with the last value.
         """
         before = "ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING"
         zero, first, second = self.dialect.number(0.0), dict[str, str](), dict[str, str]()
@@ -333,7 +333,7 @@ class Rows:
                 raise ParameterError(f"a query can't compute the term {shown(name)} of a metric")
 
     def counts(self) -> dict[str, str]:
-        """Return the aggregates that count rows with and without a label, and those that metrics are not defined of."""
+        """Return the aggregates that count labelled, unlabelled and invalid rows."""
         count = self.dialect.statements.count[1]
         texts = {
             "rows": self.is_known,
@@ -343,7 +343,7 @@ class Rows:
         return {name: f"COALESCE({count.format(c=text)}, 0)" for name, text in texts.items()}
 
     def measures(self, metrics: Sequence[AnyMetric]) -> list[Measure]:
-        """Add stages of what the metrics aggregate; return these, and their values over them."""
+        """Add stages of the inputs of metrics' aggregates; return the aggregates, and the values over them."""
         drafts = {each.name: self._sums(each) for each in metrics if isinstance(each, Metric)}
         texts = {f"{name} {key}": text for name, draft in drafts.items() for key, text in draft.of_rows.items()}
         columns = self.columns_of(texts)
@@ -369,7 +369,7 @@ class Rows:
         return _Draft(metric.name, of_rows, functions, checked, outer, self.dialect)
 
     def _curves(self, metrics: Sequence[CurveMetric]) -> dict[str, Measure]:
-        """Return the areas under curves: each row has its part of what its rank adds."""
+        """Return the areas under curves, from each row's share of its rank's term."""
         sides, zero = ("positive", "negative"), self.dialect.number(0.0)
         scores = {score: of_score for metric in metrics for score, *of_score in metric.scores}
         if not scores:
@@ -414,9 +414,9 @@ class Rows:
 
 @dataclass(frozen=True)
 class _Draft:
-    """A metric of aggregates, with what is aggregated as expressions over rows, by the aggregates' names.
+    """A metric of aggregates, with the aggregated expressions over rows by the aggregates' names.
 
-    Those of ``checked`` may be NULL in rows that the metric is not defined for.
+    Those in ``checked`` may be NULL in rows for which the metric is undefined.
     """
 
     name: str
@@ -449,7 +449,7 @@ class _Draft:
 
 @dataclass(frozen=True)
 class Measure:
-    """A number of a group: aggregates by name, and the value over their columns and the column of the rows' number."""
+    """A number per group: aggregates by name, and the value over their columns and the row count."""
 
     name: str
     aggregates: Mapping[str, str]
@@ -467,7 +467,7 @@ def over(value: str, partition: Sequence[str], order: str = "", frame: str = "")
 
 
 def _number(column: str, role: str, table: LabelledTable) -> str:
-    """Return a column of labels or weights as a float64: NULL for NaN, and -1 for a string that is no label."""
+    """Return a column of labels or weights as float64: NULL for NaN, and -1 for an unknown string label."""
     dialect, labels, is_label = table.dialect, table.ensemble.labels, role.startswith("label")
     names = tuple(label for label in labels if isinstance(label, str))
     if is_label and names:
@@ -482,7 +482,7 @@ def _number(column: str, role: str, table: LabelledTable) -> str:
 
 
 def check_by(by: Sequence[str], taken: Sequence[str], dialect: Dialect) -> None:
-    """Raise `ParameterError` if the result would have two columns of one name."""
+    """Raise `ParameterError` if the result would have two columns of the same name."""
     names: list[str] = list(taken)
     for name in by:
         known = [other.lower() if dialect.names.any_case else other for other in names]
@@ -498,18 +498,18 @@ def long_rows(
     rows: Rows, by: Sequence[str], counts: Mapping[str, str], names: Sequence[str],
     described: Sequence[Sequence[str]], values: Mapping[str, Sequence[str]],
 ) -> str:  # fmt: skip
-    """Return the query that makes a row for each of ``described`` of each row of the last stage, in order.
+    """Return the query that unpivots each row of the last stage to one row per item of ``described``, in order.
 
     Parameters
     ----------
     by
-        The names of the columns of groups in the result.
+        The names of the group columns in the result.
     counts
-        Further columns by name, the same in each row of a group.
+        Further columns by name, constant within a group.
     names, described
-        The names of columns of literals, and the literals of each row.
+        The names of literal columns, and the literals of each row.
     values
-        By name, columns of the last stage, one for each row.
+        Columns of the last stage by name, one for each row.
     """
     texts, source, place = _long(rows, counts, names, described, values)
     quoted = map(rows.dialect.quote, [*by, *counts, *names, *values])
@@ -521,7 +521,7 @@ def long_rows(
 def long_stage(
     rows: Rows, names: Sequence[str], described: Sequence[Sequence[str]], values: Mapping[str, Sequence[str]]
 ) -> list[str]:
-    """Add a stage of the rows of `long_rows`, and return the columns of groups, of literals and of values."""
+    """Add `long_rows` as a stage, and return its columns of groups, literals and values."""
     texts, source, _ = _long(rows, {}, names, described, values)
     new = rows.stages.reserve(len(texts))
     columns = ", ".join(f"{text} AS {name}" for text, name in zip(texts, new, strict=True))
@@ -533,7 +533,7 @@ def _long(
     rows: Rows, counts: Mapping[str, str], names: Sequence[str], described: Sequence[Sequence[str]],
     values: Mapping[str, Sequence[str]],
 ) -> tuple[list[str], str, str]:  # fmt: skip
-    """Return the columns of long rows, what they are read from, and the number of a row within its group."""
+    """Return the columns of long rows, their source, and the row number within a group."""
     dialect = rows.dialect
     place, *literals = rows.stages.reserve(1 + len(names))
     constants = dialect.constant_rows([[str(number), *row] for number, row in enumerate(described)], [place, *literals])

@@ -1,12 +1,12 @@
-"""A model watched by a query: rows, missing and unseen values, drift, intervals and metrics, by window of time.
+"""Monitor a model by a query: rows, missing and unseen values, drift, intervals and metrics, by time window.
 
-The rows are scored once and counted by window and group, in one stage of aggregates; each measure is a number over
-these, and each number a row of the result. So a scheduled statement can append it to a table, whichever measures a
-later model has.
+Rows are scored once and aggregated by window and group in one stage; each measure is computed from the aggregates, and
+is one row of the result. So a scheduled statement can append to the same table even if a later model has other
+measures.
 
-Of a window without rows each share of a bin is 0, so that indexes of drift are far above any threshold, and each share
-of missing and of unseen values is 1: NULL would pass every test. That there are none is known of the windows that the
-query names, the last ones before a time; the other windows are those that rows have.
+In an empty window all shares of bins are 0, so that drift is far above any threshold, and the shares of missing and
+unseen values are 1, because NULL would pass every test. Empty windows exist only if the query lists windows, the last
+ones before a time; otherwise windows come from the rows.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _NO_GROUP = "?"
 
 @dataclass(frozen=True)
 class WatchOptions:
-    """What is watched besides windows of time; `DatabaseModel.monitor_query` describes the fields."""
+    """Options of monitoring beside time windows; see `DatabaseModel.monitor_query`."""
 
     window: WindowUnit = "day"
     until: dt.datetime | None = None
@@ -87,27 +87,27 @@ class WatchArguments(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class Watch:
-    """What is watched of a table's rows.
+    """The monitored measures of a table's rows.
 
     Attributes
     ----------
     table
         The rows and the model; without roles if there are no labels.
     columns
-        The columns of the features that are watched.
+        The columns of the monitored features.
     lookup
-        The column by which the width of intervals is looked up; None if there is none.
+        The column for the lookup of interval widths, or None.
     features, scores
-        The bins of features and of predictions; None for no drift.
+        The baseline bins of features and predictions; None for no drift.
     measures
         Names of `MEASURES`.
     metrics
-        The metrics; none without labels.
+        The metrics; empty without labels.
     least_labelled
-        The share of rows that must have a label for a metric or a coverage to be there.
+        The minimum share of labelled rows for metrics and coverage.
     time, unit, last, until
-        The column of time, the unit of windows, how many of them there are before a time, and this time; None for no
-        windows, for all windows, and for the time at which the query runs.
+        The time column, the window unit, the number of windows before ``until``, and that time; None for no windows,
+        for all windows, and for the time of the query.
     """
 
     table: LabelledTable
@@ -125,22 +125,22 @@ class Watch:
 
     @property
     def dialect(self) -> Dialect:
-        """Whose SQL."""
+        """The SQL dialect."""
         return self.table.dialect
 
     @property
     def keys(self) -> list[str]:
-        """The columns of the result before the measures."""
+        """The result columns before the measures."""
         return [*([] if self.time is None else [WINDOW]), *self.table.by]
 
     def start_of_window(self, column: str) -> str:
-        """Return the beginning of the window that a time is in."""
+        """Return the start of the window that contains a time."""
         dialect = self.dialect
         start = dialect.expressions.window_start[self.unit].format(x=_timestamp(column, dialect))
         return _timestamp(start, dialect)
 
     def first_windows(self, number: int) -> str:
-        """Return the beginning of the window that is so many before the one of the last time; of that one for 0."""
+        """Return the start of the window that is ``before`` windows earlier than that of the last time."""
         dialect, now = self.dialect, self.dialect.expressions.now
         if self.until is not None:
             micros = (self.until - _EPOCH) // dt.timedelta(microseconds=1)
@@ -151,7 +151,7 @@ class Watch:
         return _timestamp(dialect.expressions.window_before[self.unit].format(x=start, n=number), dialect)
 
     def condition(self) -> str:
-        """Return the condition that a row is in one of the last windows; nothing if all are taken."""
+        """Return the condition that a row is in one of the last windows; empty for all windows."""
         if self.time is None or self.last is None:
             return ""
         moment = _timestamp(self.dialect.quote(self.time), self.dialect)
@@ -160,7 +160,7 @@ class Watch:
 
 @dataclass(frozen=True)
 class History:
-    """A table that measures are appended to: its quoted name, and the hash of the model."""
+    """A table to append measures to: its quoted name, and the hash of the model."""
 
     name: str
     model: str
@@ -178,17 +178,17 @@ def _nullable(type_: str | None, dialect: Dialect) -> str:
 
 
 def monitor_query(watch: Watch) -> str:
-    """Return the SELECT that `DatabaseModel.monitor_query` describes."""
+    """Return the SELECT of `DatabaseModel.monitor_query`."""
     return _query(watch, lambda rows, of_all: long_rows(rows, watch.keys, {}, *of_all))
 
 
 def create_statement(name: str, by: Sequence[str], dialect: Dialect) -> str:
-    """Return the statement that makes the table of a history; its name is quoted.
+    """Return the statement that creates a history table; its name is quoted.
 
     Raises
     ------
     ParameterError
-        If the database makes no table by a statement alone.
+        If the database can't create a table by a statement alone.
     """
     columns, template = _columns([WINDOW, *by]), dialect.statements.define_table
     if template is None:
@@ -204,7 +204,7 @@ def create_statement(name: str, by: Sequence[str], dialect: Dialect) -> str:
 
 
 def append_statement(watch: Watch, history: History) -> str:
-    """Return the statement that appends what the history does not have yet, of what is known."""
+    """Return the statement that appends known measures that the history lacks."""
     dialect = watch.dialect
     quote, alias = dialect.quote, dialect.statements.alias
     names = _columns(watch.keys)
@@ -230,14 +230,14 @@ def append_statement(watch: Watch, history: History) -> str:
 
 
 def _same_text(one: str, two: str, dialect: Dialect, template: str = "{x}") -> str:
-    """Return the condition that two texts are equal or NULL both, of equations alone: not every join has OR."""
+    """Return the condition that two texts are equal or both NULL, without OR, which not every join supports."""
     texts = (template.format(x=f"COALESCE({each}, {dialect.string(_NO_GROUP)})") for each in (one, two))
     is_group = (f"CASE WHEN {each} IS NULL THEN 0 ELSE 1 END" for each in (one, two))
     return f"{' = '.join(texts)} AND {' = '.join(is_group)}"
 
 
 def _columns(keys: Sequence[str]) -> list[str]:
-    """Return the columns of the table of a history."""
+    """Return the columns of a history table."""
     return ["model_hash", *keys, *_NAMED]
 
 
@@ -247,9 +247,9 @@ _OfAll = tuple[Sequence[str], Sequence[Sequence[str]], Mapping[str, Sequence[str
 
 
 def _query(watch: Watch, final: Callable[[Rows, _OfAll], str]) -> str:
-    """Return the query that ends in the measures, each a column of a row for each window and group.
+    """Return the query that ends in the measures, each a column of one row per window and group.
 
-    ``final`` returns the query that goes on with them, of the arguments of `long_rows`.
+    ``final`` continues the query, from the arguments of `long_rows`.
     """
     check_by(watch.table.by, ("model_hash", WINDOW, *_NAMED), watch.dialect)
     others = [*(column.feature.name for column in watch.columns)]
@@ -278,7 +278,7 @@ def _query(watch: Watch, final: Callable[[Rows, _OfAll], str]) -> str:
 
 
 def _measures(watch: Watch, rows: Rows, columns: Sequence[FeatureColumn], lookup: FeatureColumn | None) -> _OfAll:
-    """Add the stages of aggregates and of the measures over them; return the arguments of `long_rows`."""
+    """Add the stages of aggregates and measures; return the arguments of `long_rows`."""
     dialect, stages, measures = rows.dialect, rows.stages, watch.measures
     count, one, zero = dialect.statements.count[1], dialect.number(1.0), dialect.number(0.0)
     everyone = dialect.statements.count[0]
@@ -349,7 +349,7 @@ def _measures(watch: Watch, rows: Rows, columns: Sequence[FeatureColumn], lookup
 
 
 def _is_unseen(column: FeatureColumn) -> str:
-    """Return the condition that a category is none of those of training; nothing of other features."""
+    """Return the condition that a category is unknown from training; None for other features."""
     feature = column.feature
     if not feature.type.is_categorical or feature.type.family == "boolean" or not feature.categories:
         return ""
@@ -357,7 +357,7 @@ def _is_unseen(column: FeatureColumn) -> str:
 
 
 def _scores(watch: Watch, rows: Rows) -> list[FeatureColumn]:
-    """Add stages of the predictions, NULL where no offset is known (see `SqlModel.values`); return their columns."""
+    """Add stages of the predictions, NULL without an offset (see `SqlModel.values`); return their columns."""
     ensemble = watch.table.ensemble
     output = ensemble.output("mean")
     for stage in output.stages:
@@ -377,7 +377,7 @@ def _scores(watch: Watch, rows: Rows) -> list[FeatureColumn]:
 def _of_labels(
     watch: Watch, rows: Rows, lookup: FeatureColumn | None
 ) -> list[tuple[tuple[str, str], Measure]]:  # fmt: skip
-    """Add stages of what needs labels; return measures by their names."""
+    """Add stages that need labels; return measures by name."""
     measures: list[tuple[tuple[str, str], Measure]] = []
     if not watch.table.roles:
         return measures
@@ -402,7 +402,7 @@ def _of_labels(
 
 
 def _with_windows(watch: Watch, rows: Rows, named: Mapping[str, str]) -> dict[str, str]:
-    """Add a stage in which the last windows are, also those without rows, of each group; return its columns."""
+    """Add a stage with all last windows of each group, including empty ones; return its columns."""
     assert watch.last is not None
     dialect, stages = rows.dialect, rows.stages
     start, group = rows.by[0], rows.by[1:]
@@ -428,14 +428,14 @@ def _with_windows(watch: Watch, rows: Rows, named: Mapping[str, str]) -> dict[st
 
 
 def check_labels(target: object, others: Mapping[str, object]) -> None:
-    """Raise `ParameterError` if there are no labels, and others that go with them."""
+    """Raise `ParameterError` if options that need labels are passed without ``target``."""
     named = next((name for name, value in others.items() if value is not None), None)
     if target is None and named is not None:
         raise ParameterError(f"{named} needs labels: set target, their column")
 
 
 def check_times(time: str | None, last: int | None, until: object) -> None:
-    """Raise `ParameterError` if there are windows without a column of time, or their end is no time."""
+    """Raise `ParameterError` if windows are set without a time column, or their end is not a time."""
     if time is None and (last is not None or until is not None):
         raise ParameterError("last and until count windows of time: set time, a column")
     if until is not None and (not isinstance(until, dt.datetime) or until.tzinfo is not None):
@@ -445,12 +445,12 @@ def check_times(time: str | None, last: int | None, until: object) -> None:
 
 
 def measures_of(measures: Sequence[str] | None) -> list[str]:
-    """Return the measures that are named, by default all.
+    """Return the named measures, by default all.
 
     Raises
     ------
     ParameterError
-        If one is none.
+        If a name is not a measure.
     """
     if measures is None:
         return list(MEASURES)

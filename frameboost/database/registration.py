@@ -1,6 +1,6 @@
-"""A model as a function of a DuckDB connection: a macro of its SQL, or a udf over the compiled kernels.
+"""Register a model as a function of a DuckDB connection: a macro of its SQL, or a udf over compiled kernels.
 
-Functions of the connection are looked up by name first, so that none is replaced or hidden that the user has made.
+Existing functions are looked up by name first, so that none of the user's is replaced or hidden.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class _QualifiedName:
 
 @dataclass(frozen=True)
 class _Function:
-    """An existing function, and whether `register` has made it."""
+    """An existing function, and whether `register` created it."""
 
     at: _QualifiedName
     is_macro: bool
@@ -74,7 +74,7 @@ def register(
     predictor: Predictor, con: duckdb.DuckDBPyConnection, name: str, output: OutputName, form: str, *,
     temporary: bool, replace: bool,
 ) -> None:  # fmt: skip
-    """Register the model as a function of a connection; `frameboost.Model.register` describes the arguments."""
+    """Register the model as a function of a connection; the arguments are those of `frameboost.Model.register`."""
     if form == "udf" and not temporary:
         raise ParameterError("a udf is dropped with the connection; temporary=False needs form='macro'")
     ensemble = predictor.ensemble
@@ -120,7 +120,7 @@ def _as_connection(con: Any) -> duckdb.DuckDBPyConnection:
 
 
 def _qualified_name(con: duckdb.DuckDBPyConnection, name: Any, *, temporary: bool) -> _QualifiedName:
-    """Resolve the name of a new function; the name of a stored one may be qualified, as ``sales.score``.
+    """Resolve the name of a new function; stored functions may have a qualified name, such as ``sales.score``.
 
     Raises
     ------
@@ -235,7 +235,7 @@ class _Namesakes:
         return namesakes
 
     def check(self, what: str) -> None:
-        """Raise `ParameterError` if ``what`` would replace, hide or be hidden by a function that is not ours."""
+        """Raise `ParameterError` if ``what`` would replace, hide or be hidden by a function of others."""
         for functions, consequence in (
             (self.same, "which {what} would replace; use replace=True if it may"),
             (self.hiding, "which would hide {what}; use replace=True to drop it"),
@@ -261,16 +261,16 @@ def _create_macro(
     con, target
         Where.
     arguments, body
-        Its quoted parameters and its expression.
+        The quoted parameters and the expression.
     about
-        The text of the comment on it.
+        The text of its comment.
     replace
-        Whether a function that is not ours may be replaced, hidden, or dropped because it hides this one.
+        Whether functions not created by `register` may be replaced, hidden, or dropped because they hide this one.
 
     Raises
     ------
     ParameterError
-        If there is one and ``replace`` is false, or the macro's expression calls it.
+        If such a function exists and ``replace`` is false, or the macro's expression calls it.
     """
     namesakes = _Namesakes.of(con, target)
     # A stored macro earlier on the search path hides another only from the unqualified name.
@@ -305,17 +305,17 @@ def _create_udf(con: duckdb.DuckDBPyConnection, name: str, create: Callable[[str
     Parameters
     ----------
     con, name
-        Where, and under what name.
+        The connection, and the name.
     create
         Creates the udf under an unused name.
     replace
-        Whether a udf or a temporary macro that is not ours may be replaced.
+        Whether a udf or a temporary macro not created by `register` may be replaced.
 
     Raises
     ------
     ParameterError
-        If there is one and ``replace`` is false; if the function is built into DuckDB, was made by another connection,
-        or a stored macro would hide the udf.
+        If such a function exists and ``replace`` is false; if it is built into DuckDB, was created by another
+        connection, or a stored macro would hide the udf.
     """
     namesakes = _Namesakes.of(con, _QualifiedName("system", "main", name))
     stored = [function for function in namesakes.hiding if function.is_stored]
@@ -342,7 +342,7 @@ def _create_udf(con: duckdb.DuckDBPyConnection, name: str, create: Callable[[str
 
 
 def _make_free(con: duckdb.DuckDBPyConnection, name: str, udfs: Sequence[_Function]) -> None:
-    """Remove the udf of that name, if there is one."""
+    """Remove the udf of that name, if it exists."""
     for udf in [function.at.name for function in udfs] or [name]:
         try:
             _remove_udf(con, udf)

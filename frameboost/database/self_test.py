@@ -1,14 +1,14 @@
-"""The query by which a database proves that it scores as Python does, and the rows that it does so on.
+"""The query that tests whether a database scores like Python, and the rows that it tests.
 
-The rows are literals, so the query needs the right to read the table and nothing else. They begin with a SELECT of no
-rows of the table: a UNION gives the literals the types and the collations of its columns. A column of text that ignores
-case, or of numbers kept as text, is found by that.
+The rows are literals, so the query only needs the right to read the table. They begin with an empty SELECT from the
+table: the UNION gives the literals the types and collations of its columns. This detects case-insensitive columns, and
+numbers stored as text.
 
-What can be wrong is the side that some value takes at some split, or the value of some leaf. So each leaf is a
-*target*, and each split has some: the threshold, the number before it, NULL and NaN, each named category, what it may
-be mistaken for, and others. A row meets a target if it comes there with that value. Candidates are made for targets
-that no row has met, leaves first, with random values of features that are free, thresholds mostly. Of each batch those
-that meet the most new ones are taken.
+Possible faults are the branch of a value at a split, and the value of a leaf. So each leaf is a *target*, and each
+split has several: the threshold, its predecessor, NULL and NaN, each listed category, values it may be confused with,
+and others. A row covers a target if it reaches the node with that value. Candidates are generated for uncovered
+targets, leaves first, with random values, mostly thresholds, of unconstrained features. From each batch those that
+cover the most new targets are selected.
 """
 
 from __future__ import annotations
@@ -53,14 +53,14 @@ _Indices = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Names:
-    """Names of the columns that the query adds, which no column of the rows has.
+    """Names of the columns that the query adds, distinct from all columns of the rows.
 
     Attributes
     ----------
     row, expected
-        The number of the row, and the values that are expected.
+        The row number, and the expected values.
     value
-        What the values of the database are called, as `QueryOptions.name`.
+        The name of the database's values, as `QueryOptions.name`.
     """
 
     row: str
@@ -69,7 +69,7 @@ class Names:
 
     @classmethod
     def beside(cls, columns: Sequence[str], n_values: int) -> Names:
-        """Return names beside those of some columns, in any case."""
+        """Return names distinct from those of some columns, ignoring case."""
         taken = {name.lower() for name in columns}
 
         def free(name: str) -> str:
@@ -86,10 +86,11 @@ class Names:
 
 @dataclass(frozen=True)
 class _Values:
-    """The values that a column takes in the test: ascending numbers or categories, then those that are missing.
+    """The test values of a column: numbers or categories in ascending order, then missing ones.
 
     ``texts`` are their literals, ``first_missing`` is the index of the first missing one, and ``near`` has the indices
-    of what a category may be mistaken for: itself in other case and with blanks, the number before and behind it.
+    of values that a category may be confused with: itself in other case and with blanks, the numbers before and after
+    it.
     """
 
     values: Sequence[Physical | None]
@@ -99,10 +100,10 @@ class _Values:
 
 
 class _Nodes:
-    """The nodes of all trees, one after the other: which values lead where, and the targets that they meet.
+    """The nodes of all trees in one array: the branch of each value, and the targets that it covers.
 
-    Values are indices of `_Values`, columns the numbers of those that are read. A leaf has one target, a split by a
-    threshold has four, and one by categories may have each value of its column for a target.
+    Values are indices of `_Values`, columns indices of the columns that are read. A leaf has one target, a split by
+    threshold four, and a split by categories up to one for each value of its column.
     """
 
     def __init__(self, ensemble: Ensemble, columns: Sequence[FeatureColumn]) -> None:
@@ -172,14 +173,14 @@ class _Nodes:
         return np.where(sides < 0, by_threshold, self._every_side[np.where(sides < 0, 0, sides + values)])
 
     def targets(self, nodes: _Indices, values: _Indices) -> _Indices:
-        """Return the targets that values meet at splits, the last number for none."""
+        """Return the targets that values cover at splits, the last index for none."""
         cut, n_present = self._cut[nodes], self.n_present[self.column[nodes]]
         kinds = [values == cut, values == cut - 1, values == n_present, values == n_present + 1]
         which = np.select([self._sides[nodes] >= 0, *kinds], [values, 0, 1, 2, 3], -1)
         return np.where(which < 0, len(self.is_target) - 1, self.first[nodes] + which)
 
     def value_of(self, target: int) -> tuple[int, int]:
-        """Return the node of a target, and the value that meets it; −1 of a leaf."""
+        """Return the node of a target, and the value that covers it; −1 for a leaf."""
         node = int(np.searchsorted(self.first, target, side="right")) - 1
         which, cut = target - int(self.first[node]), int(self._cut[node])
         if self.column[node] == LEAF:
@@ -190,7 +191,7 @@ class _Nodes:
         return node, (cut, cut - 1, n_present, n_present + 1)[which]
 
     def met(self, rows: _Indices) -> _Indices:
-        """Return the targets that rows meet, a few for each tree."""
+        """Return the targets that rows cover, a few for each tree."""
         none, at = len(self.is_target) - 1, np.tile(self.roots, (len(rows), 1))
         met = []
         while (is_open := self.column[at] != LEAF).any():
@@ -202,7 +203,7 @@ class _Nodes:
         return np.concatenate([*met, self.first[at]], axis=1)
 
     def allowed(self, node: int) -> dict[int, npt.NDArray[np.bool_]]:
-        """Return which values lead to a node, by the columns that are split on above it."""
+        """Return the values that lead to a node, by column of the splits above it."""
         allowed: dict[int, npt.NDArray[np.bool_]] = {}
         while (above := int(self.parent[node])) >= 0:
             column = int(self.column[above])
@@ -215,23 +216,23 @@ class _Nodes:
 
 
 class SelfTest:
-    """Rows that meet as many targets as a number of rows can, in the types of a database.
+    """Rows that cover as many targets as possible with a number of rows, in the types of a database.
 
     Parameters
     ----------
     ensemble
         The trees.
     columns
-        The columns that are read, as the database has them.
+        The columns that are read, with their types in the database.
     n_rows
         The most rows.
 
     Attributes
     ----------
     rows
-        (rows, columns): the numbers of the values; rows that meet the most targets come first.
+        (rows, columns): the indices of the values; rows that cover the most targets come first.
     n_targets, n_met
-        How many targets there are, but for those that are known to be out of reach, and how many the rows meet.
+        The number of targets, without those known to be unreachable, and the number covered.
     """
 
     def __init__(self, ensemble: Ensemble, columns: Sequence[FeatureColumn], n_rows: int) -> None:
@@ -274,7 +275,7 @@ class SelfTest:
         return row
 
     def _candidate(self, target: int) -> _Indices | None:
-        """Return a row that meets a target; None if no row does, which then is no target any longer."""
+        """Return a row that covers a target; None if none exists, and the target is dropped."""
         node, value = self._nodes.value_of(target)
         allowed = self._nodes.allowed(node)
         if value >= 0:
@@ -292,7 +293,7 @@ class SelfTest:
         return row
 
     def _without_offset(self) -> list[_Indices]:
-        """Return rows in each of which one column of the offset has another of the values with which none is added."""
+        """Return rows that each have an invalid value in one column of the offset."""
         rows = []
         for column, is_known in self._known.items():
             for value in np.flatnonzero(~is_known):
@@ -320,7 +321,7 @@ class SelfTest:
 def _known_offsets(
     ensemble: Ensemble, columns: Sequence[FeatureColumn], values: Sequence[_Values]
 ) -> dict[int, npt.NDArray[np.bool_]]:
-    """Return which values are added to margins, by the numbers of the columns of the offset."""
+    """Return which values are valid offsets, by the indices of the offset columns."""
     offset = ensemble.offset
     known = {}
     for number, (column, of_column) in enumerate(zip(columns, values, strict=True)):
@@ -366,7 +367,7 @@ def _values_of(column: FeatureColumn, thresholds: set[Physical]) -> _Values:
 
 
 def _near(kind: FeatureType, value: Physical) -> set[Physical]:
-    """Return what a category may be mistaken for."""
+    """Return values that a category may be confused with."""
     near: set[Physical] = {_next(kind, value, up=up) for up in (False, True)}
     if isinstance(value, str):
         near = {value.upper(), value.lower(), f"{value} ", f" {value}"}
@@ -385,7 +386,7 @@ def _examples(kind: FeatureType) -> set[Physical]:
 
 
 def _next(kind: FeatureType, value: Physical, *, up: bool) -> Physical:
-    """Return the number before or after another in a type; the number if there is none."""
+    """Return the next smaller or larger number of a type; the number itself if there is none."""
     if isinstance(value, str):
         return value
     if isinstance(value, float):
@@ -397,7 +398,7 @@ def _next(kind: FeatureType, value: Physical, *, up: bool) -> Physical:
 
 
 def _cell(column: FeatureColumn, value: Physical) -> str | None:
-    """Return a value as a row of a table has it; None if it can't."""
+    """Return a value as stored in a row of a table; None if that is impossible."""
     dialect, kind = column.dialect, column.feature.type
     if isinstance(value, str):
         return None if not set(dialect.literals.unheld).isdisjoint(value) else dialect.string(value)
@@ -418,14 +419,14 @@ def _cell(column: FeatureColumn, value: Physical) -> str | None:
 def rows_of(
     data: Any, ensemble: Ensemble, columns: Sequence[FeatureColumn], n_rows: int, argument: str = "data"
 ) -> LiteralRows:  # fmt: skip
-    """Return the first rows of data, but for those with a value that a column of the database can't hold.
+    """Return the first rows of data without those that have a value that a column of the database can't store.
 
-    ``argument`` is what messages call the data.
+    ``argument`` is the name of the data in messages.
 
     Raises
     ------
     DataError
-        If the data lacks a column or has it in another type than training, or if it has no rows that can be tested.
+        If the data lacks a column, its type differs from training, or no row can be tested.
     """
     features = {f.name: f for f in (*ensemble.read_features, *(column.feature for column in columns))}
     frame = open_exactly(data, list(features.values()), argument).to_frame(list(features)).head(n_rows).collect()
@@ -466,14 +467,14 @@ class LiteralRows:
     literals: Sequence[Sequence[str | None]]
 
     def with_margins(self, margins: Mapping[str, Sequence[float]], dialect: Dialect) -> LiteralRows:
-        """Return the rows with columns of float64 besides, by their names."""
+        """Return the rows with additional float64 columns, by name."""
         columns = [FeatureColumn(Feature(name, _FLOAT64), dialect, dialect.quote(name)) for name in margins]
         added = zip(*(map(dialect.number, values) for values in margins.values()), strict=True)
         literals = [[*row, *more] for row, more in zip(self.literals, added, strict=True)] if margins else self.literals
         return replace(self, columns=[*self.columns, *columns], literals=literals)
 
     def expected(self, values: Sequence[Sequence[Any]], dialect: Dialect) -> list[tuple[list[str], list[str]]]:
-        """Return the rows and the values of each as literals, but for rows with a value that has no literal."""
+        """Return the rows and their values as literals, without rows with a value that has no literal."""
         return [
             ([str(text) for text in row], literals)
             for row, of_row in zip(self.literals, values, strict=True)
@@ -481,7 +482,7 @@ class LiteralRows:
         ]
 
     def sql(self, rows: Sequence[tuple[list[str], list[str]]], names: Names, table: str, dialect: Dialect) -> str:
-        """Return the SELECT of some rows of `expected`, with their numbers, over a table that has the columns."""
+        """Return the SELECT of some rows of `expected`, with their numbers, over a table with the columns."""
         added = [dialect.quote(names.row), *map(dialect.quote, names.expected)]
         of_types = [
             next((text for text in of_column if text != "NULL"), dialect.number(0.0))
@@ -499,7 +500,7 @@ class LiteralRows:
 
 
 def _takes_any(column: FeatureColumn, dialect: Dialect) -> str:
-    """Return a column of the table such that any literal may be another row of it."""
+    """Return a column of the table in a form that unions with any literal."""
     kind, expressions = column.feature.type, dialect.expressions
     template = expressions.double if kind.is_float else expressions.string if kind.family == "string" else "{x}"
     return template.format(x=column.name)
@@ -526,7 +527,7 @@ def _literals(row: Sequence[Any], dialect: Dialect) -> list[str] | None:
 def differing_rows(
     model: SqlModel, names: Names, *, is_sorted: bool = True
 ) -> Callable[[Stages, Mapping[str, str]], str]:
-    """Return how a scoring query of the rows ends: in those whose values are not as expected, by their numbers."""
+    """Return the end of a scoring query that selects rows with unexpected values, by number."""
     dialect, output = model.dialect, model.output
     is_exact = [
         (value.text in output.margins and not any(o is not None and o.is_exposure for o in model.offsets))
@@ -558,7 +559,7 @@ def differing_rows(
 
 
 def _differs(score: str, expected: str, exact: bool, is_text: bool, dialect: Dialect) -> str:
-    """Return the condition that a value is not as expected; NULL is as expected where NULL is."""
+    """Return the condition that a value is not as expected; NULL equals NULL."""
     if is_text:
         score, expected = (dialect.expressions.text.format(x=name) for name in (score, expected))
     equal = f"{score} = {expected}"

@@ -1,4 +1,4 @@
-"""The size of a model's SQL as a budget of training: how many models of a mean, or rounds, a database takes."""
+"""A limit on the size of a model's SQL in training: how many models of a mean, or rounds, fit."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ _OF_TREES = ("text", "elements", "terms")
 
 @dataclass(frozen=True)
 class SqlBudget:
-    """The most SQL that a model may be: what one query may be in a database, or a number of bytes.
+    """A limit on the size of a model's SQL: that of one query in a database, or a number of bytes.
 
     Attributes
     ----------
     argument
         The name of the argument, for messages.
     database, limits
-        The database, and limits that take the place of its own.
+        The database, and limits that override its defaults.
     noun
-        What the model has to fit into.
+        The noun for the limit in messages.
     """
 
     argument: str
@@ -43,12 +43,12 @@ class SqlBudget:
 
     @classmethod
     def of(cls, argument: str, value: str | int) -> SqlBudget:
-        """Return the budget of a database, or of so many bytes in standard SQL.
+        """Return the budget of a database, or of a number of bytes in standard SQL.
 
         Raises
         ------
         ParameterError
-            If there is no such database.
+            If the database is unknown.
         """
         if isinstance(value, str) and value not in DIALECTS:
             raise ParameterError(
@@ -62,19 +62,19 @@ class SqlBudget:
         return cls(argument, value, limits, f"a query of {value}")
 
     def check(self, features: Sequence[Feature]) -> None:
-        """Raise `ParameterError` if the database has no columns of these names or types."""
+        """Raise `ParameterError` if the database can't have columns of these names or types."""
         try:
             find_columns(features, get_dialect(self.database))
         except ParameterError as error:
             raise ParameterError(f"{self.argument}={shown(self.database)}: {error}") from error
 
     def excess(self, ensemble: Ensemble) -> str:
-        """Return why a model does not fit, with the numbers; nothing if it does."""
+        """Return the reason why a model does not fit, with the numbers; empty if it does."""
         database = database_model(ensemble, self.database, limits=self.limits)
         return database._scoring(Destination(), "t", QueryOptions(keep=[])).fitting()[1]
 
     def most(self, n: int, made: Callable[[int], Ensemble]) -> int:
-        """Return the largest of the numbers 1 to ``n`` for which what is made of it fits; 0 if none does."""
+        """Return the largest number from 1 to ``n`` for which the result of ``made`` fits; 0 if none does."""
         if not self.excess(made(n)):
             return n
         low, high = 0, n  # what fits, and what does not
@@ -89,7 +89,7 @@ class SqlBudget:
         Raises
         ------
         ParameterError
-            If the first round alone does not.
+            If not even the first round fits.
         """
         n_rounds = self.most(ensemble.n_rounds, lambda n: ensemble.rounds(0, n))
         if not n_rounds:

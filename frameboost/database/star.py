@@ -1,7 +1,7 @@
-"""The tables of a model that was trained on a star, as one source of a query.
+"""The tables of a model trained on a star, as one source of a query.
 
-A query of such a model scores the facts, with LEFT JOINs of the dimensions that it reads. Trees that read one dimension
-only can be scored once a row of it, and joined as their sum (``form="by_key"``).
+Queries of such a model score the facts, with LEFT JOINs of the dimensions that it reads. Trees that read a single
+dimension can be scored once per row of it, and joined as their sum (``form="by_key"``).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _SCORE = "frameboost_score_{}_{}"
 
 @dataclass(frozen=True)
 class StarTables:
-    """Dimensions as tables of a database, and what queries read of them.
+    """Dimensions as tables of a database, and the columns that queries read.
 
     Attributes
     ----------
@@ -48,11 +48,11 @@ class StarTables:
     read
         The columns that the model reads, by their names in training.
     columns
-        The names of columns in their tables that differ from those of training.
+        The column names in the tables that differ from training.
     tables
-        The names of tables that differ from those of the dimensions.
+        The table names that differ from the dimensions' names.
     scores
-        Sums of trees that are added to the dimensions (see `score_by_key`).
+        Sums of trees to add to the dimensions (see `score_by_key`).
     """
 
     joins: tuple[TableJoin, ...]
@@ -68,22 +68,22 @@ class StarTables:
         return list(dict.fromkeys(self.tables.get(join.table, join.table) for join in self.joins))
 
     def called(self, names: Mapping[str, str]) -> StarTables:
-        """Return it with other names of `table_names`."""
+        """Return it with other table names."""
         now = {join.table: self.tables.get(join.table, join.table) for join in self.joins}
         return replace(self, tables={name: names[table] for name, table in now.items()})
 
     @property
     def names_in_join(self) -> Mapping[str, str]:
-        """The names of columns that the model reads, in the join, that differ from those of training."""
+        """The column names in the join that differ from training, of columns that the model reads."""
         only_joined = {name for join in self.joins for name in (*join.columns, *(key.left for key in join.keys))}
         names = self._names(self.columns)
         return {name: other for name, other in names.items() if name not in only_joined or name in self.read}
 
     def _names(self, columns: Mapping[str, str]) -> dict[str, str]:
-        """Return what columns of the facts and of the join are called that are not called as in training.
+        """Return the column names of the facts and of the join that differ from training.
 
-        A column of a dimension keeps its name in the join, whatever its name in its table is (``columns``); in a
-        database that can't have the name (``weather.temp`` in BigQuery) it is named by its table's number.
+        A dimension's column keeps its name in the join, whatever its name in the table (``columns``); if the database
+        can't have the name (``weather.temp`` in BigQuery), it is named by the number of its table.
         """
         names = dict(columns)
         for number, join in enumerate(self.joins, start=1):
@@ -98,10 +98,10 @@ class StarTables:
     # --- joins --------------------------------------------------------------------------------------------------------
 
     def source(self, facts: str, others: Iterable[str] = ()) -> TableSource:
-        """Return what a query reads: the facts, a quoted table, with the columns of the dimensions that it needs.
+        """Return the source of a query: the facts, a quoted table, joined with columns of dimensions.
 
-        It is a derived table: all columns of the facts, and those of the dimensions that the model reads, or that are
-        among ``others``.
+        It is a derived table of all columns of the facts, and the columns of dimensions that the model reads or that
+        are in ``others``.
         """
         for number, join in enumerate(self.joins, start=1):
             if join.table == DIMENSION_NAME.format(number) and join.table not in self.tables:
@@ -142,7 +142,7 @@ class StarTables:
         return TableSource(f"(\n{query}\n) {called}{_JOINED}", _JOINED)
 
     def _quoted(self, name: str, in_table: str) -> str:
-        """Return the quoted name in its table of a column of the join, which is ``in_table`` in training."""
+        """Return the quoted name in its table of a column of the join; ``in_table`` is its name in training."""
         return self.dialect.quote(self.columns.get(name, in_table))
 
     def _table(self, join: TableJoin) -> str:
@@ -176,15 +176,14 @@ class StarTables:
     # --- scores by key ------------------------------------------------------------------------------------------------
 
     def score_by_key(self, model: SqlModel) -> tuple[SqlModel, StarTables]:
-        """Return the model without the trees that read one dimension only, and tables with the sums of those.
+        """Return the model without trees that read a single dimension, and tables with the sums of those.
 
-        A margin starts from its base and these sums, of which each is a column of the join. Leaf values are on a grid
-        (see `frameboost.trees.tree`), so the margin has the same bits. Where a fact has no row in a dimension, all
-        attributes are missing, and the sum is a constant. Aggregates are left alone.
+        A margin starts from its base and these sums, each a column of the join. Leaf values are on a grid (see
+        `frameboost.trees.tree`), so the margin has the same bits. For a fact without a row in a dimension all
+        attributes are missing, and the sum is a constant. Aggregates are not scored by key.
 
-        Say trees 1 and 3 read planes, tree 2 planes and weather. Then ``planes`` becomes ``(SELECT *, tree 1 + tree 3
-        AS frameboost_score_1_1 FROM planes)``, and the margin ``base + COALESCE(frameboost_score_1_1, c) +
-        tree 2``.
+        If trees 1 and 3 read planes, and tree 2 reads planes and weather, ``planes`` becomes ``(SELECT *, tree 1 + tree
+        3 AS frameboost_score_1_1 FROM planes)``, and the margin ``base + COALESCE(frameboost_score_1_1, c) + tree 2``.
 
         Raises
         ------
@@ -230,7 +229,7 @@ class StarTables:
 
 @dataclass(frozen=True, slots=True)
 class _Side:
-    """The right side of a LEFT JOIN: a table or a query, the columns of its key, and those that it adds, by name."""
+    """The right side of a LEFT JOIN: a table or a query, its key columns, and the columns it adds, by name."""
 
     table: str
     keys: list[str]
@@ -265,7 +264,7 @@ def star_tables(
 
 
 def _only_table(tree: Tree, model: SqlModel, table_of: Mapping[str, int]) -> int | None:
-    """Return the dimension that has all features of a tree; None if there is none."""
+    """Return the only dimension that a tree reads, or None."""
     if tree.is_linear or tree.is_leaf(0):
         return None
     tables = {table_of.get(model.columns[feature].feature.name) for feature in tree.feature if feature >= 0}

@@ -1,4 +1,4 @@
-"""A model as a udf of a DuckDB connection, which scores Arrow batches with the compiled kernels."""
+"""A model as a udf of a DuckDB connection, which scores Arrow batches with compiled kernels."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = ["udf_of"]
 
 
 def udf_of(predictor: Predictor, con: duckdb.DuckDBPyConnection, output: str) -> Callable[[str], object]:
-    """Return a function of a name that makes the model a udf of the connection under this name.
+    """Return a function that registers the model as a udf of the connection under a name.
 
     DuckDB calls the udf from several threads.
     """
@@ -75,7 +75,7 @@ def udf_of(predictor: Predictor, con: duckdb.DuckDBPyConnection, output: str) ->
 
 
 def _look_up(lookup: Lookup, index: int) -> Callable[[Sequence[Any]], pl.Series]:
-    """Return a function of all batches that returns the lookup's numbers by the batch of an index."""
+    """Return a function over all batches that returns the lookup's numbers by the batch of an index."""
     value = lookup_expr(lookup)
     return lambda batches: pl.Series(lookup.column, pl.from_arrow(batches[index])).to_frame().select(value).to_series()
 
@@ -93,14 +93,14 @@ def _type(output: Output) -> str:
 
 
 def _delivered(type_name: str) -> FeatureType:
-    """Return the feature type of the Arrow batches that DuckDB delivers for a column of one of its types."""
+    """Return the feature type of the Arrow batches that DuckDB delivers for a column type."""
     kind = FeatureType.from_duckdb(str(duckdb.sqltype(type_name)))
     assert kind is not None, f"{type_name} is the type of a feature"
     return kind
 
 
 def _scorer(predictor: Predictor, types: Mapping[str, FeatureType]) -> Callable[[Sequence[Any]], list[Any]]:
-    """Return a function that computes the margins of batches whose columns have those types, in its caller's thread."""
+    """Return a function that computes the margins of batches with columns of these types, in its caller's thread."""
     if predictor.ensemble.is_linear:
         margins = [margin.alias(str(k)) for k, margin in enumerate(predictor.margin_exprs)]
 
