@@ -171,7 +171,7 @@ def test_bad_positions_are_refused(frame, relation):
     assert message(splitter, stratified=True).startswith("stratified needs a number of folds, such as folds=5, and ")
     for folds in ([(rows, rows)], pytest.importorskip("sklearn.model_selection").KFold(3)):
         assert message(folds, relation).startswith(
-            "folds of positions are for rows in memory; of a table in a database"
+            "folds of positions are for rows in memory; for a table in a database"
         )
 
 
