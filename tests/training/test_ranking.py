@@ -310,7 +310,7 @@ def test_small_gains_are_kept_beside_very_large_ones():
         ({"eval_metric": "map@2"}, fb.DataError, "holds other values than 0 and 1.* eval_metric 'map@2' needs those"),
         ({"eval_metric": "ndcg@0"}, fb.ParameterError, "'ndcg@0': after the @ comes a number of rows, 1 or more"),
         ({"eval_metric": "ndcg@x"}, fb.ParameterError, "'ndcg@x': after the @ comes a number of rows, 1 or more"),
-        ({"objective": "reg:squarederror"}, fb.ParameterError, "group is for the rank:\\* objectives and for"),
+        ({"objective": "reg:squarederror"}, fb.ParameterError, "group is for the rank:\\* objectives, for the metrics"),
         ({"objective": "reg:squarederror", "group": None, "eval_metric": "ndcg"}, fb.ParameterError,
          "eval_metric 'ndcg' needs group"),
         ({"lambdarank_pair_method": "mean"}, fb.ParameterError, "must be one of 'topk', not 'mean'"),
