@@ -87,7 +87,7 @@ def check_continues(initial: Ensemble, loss: Loss, parameters: Parameters, featu
         was = initial.parameters.get(name, known[name])
         if before.name == loss.name and was != known[name]:
             raise ParameterError(
-                f"init_model was trained with {name}={shown(was)}, not {shown(known[name])}; give the same"
+                f"init_model was trained with {name}={shown(was)}, not {shown(known[name])}; pass the same"
             )
     if (before.name, before.links, before.definition) != (loss.name, loss.links, loss.definition):
         raise ParameterError(

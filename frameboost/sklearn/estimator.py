@@ -185,7 +185,7 @@ class Estimator(BaseEstimator):
     model_: Model
 
     _categorical: frozenset[str]
-    _sets: dict[str, str]  # the names of the rows to validate on, by those in the history of the model
+    _sets: dict[str, str]  # the evaluation sets by their names in the history
     _sets_of_lightgbm: dict[str, str]  # those by LightGBM's names
 
     # What the constructor names itself, where a subclass passes on all other parameters; None if it names all.
@@ -587,7 +587,7 @@ class Estimator(BaseEstimator):
 
     # --- training -----------------------------------------------------------------------------------------------------
 
-    # The arguments for columns beside features and target, and those for rows to validate on, by keyword of
+    # The arguments for columns beside features and target, and those of evaluation sets, by keyword of
     # `frameboost.fit`.
     _columns: ClassVar[Mapping[str, tuple[str, str]]] = {
         "weight": ("sample_weight", "sample_weight_eval_set"),

@@ -670,7 +670,7 @@ class FrameBoostRanker(Estimator):
         return evaluate(metric.over(("label", "weight", "prediction", *metric.terms)), rows_of(table, table.columns))
 
 
-# The arguments of fit about rows to validate on.
+# The arguments of fit about evaluation sets.
 _OF_PAIRS = ("eval_set", "eval_qid", "eval_group")
 
 

@@ -523,7 +523,7 @@ def read_target(
     ParameterError
         If the objective, the number of classes or the positive class does not go with the labels.
     DataError
-        If the target has no label, or rows to validate on or to train on from a model have others.
+        If the target has no labels, or held-out rows have labels that are unknown from training or from the model.
     """
     names = [target] if isinstance(target, str) else list(target)
     if len(names) == 1 and _family(source, names[0]) == "string":

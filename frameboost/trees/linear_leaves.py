@@ -221,10 +221,7 @@ class LinearColumns:
 def refuse_linear(what: str, *, is_linear: bool) -> None:
     """Raise `ParameterError` if trees have linear leaves, with which something does not go."""
     if is_linear:
-        raise ParameterError(
-            f"{what} needs leaves with one value each; this model has slopes in them, as it was trained with "
-            "linear_tree=True"
-        )
+        raise ParameterError(f"{what} needs constant leaves; this model has linear leaves (linear_tree=True)")
 
 
 def may_have_slope(feature: Feature) -> bool:

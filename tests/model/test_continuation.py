@@ -98,14 +98,14 @@ def test_what_does_not_fit_the_model_is_refused(frame):
     assert message(init_model="m.json") == "init_model must be a Model, not 'm.json'; read its file with fb.load(path)"
     assert "was trained with objective 'reg:squarederror'" in message(target="late", objective="binary:logistic")
     logs = fb.fit(small, "amount", features=["int16"], target_transform="asinh", n_estimators=1)
-    assert message(init_model=logs) == "init_model was trained with target_transform='asinh', not None; give the same"
+    assert message(init_model=logs) == "init_model was trained with target_transform='asinh', not None; pass the same"
     for name, value, objective, default in (
         ("fair_c", 3.0, "reg:fair", "1.0"), ("quantile_alpha", [0.9], "reg:quantileerror", r"[0.5]"),
         ("huber_slope", 2.0, "reg:huber", "1.0"),
     ):  # fmt: skip
         other = fb.fit(small, "amount", features=["int16"], objective=objective, n_estimators=1, **{name: value})
         told = message(init_model=other, objective=objective)
-        assert told == f"init_model was trained with {name}={value}, not {default}; give the same"
+        assert told == f"init_model was trained with {name}={value}, not {default}; pass the same"
     assert "has the features 'float64', 'int16'; continue with the same" in message(features=["int16"])
     assert "num_parallel_tree=1, not 2" in message(num_parallel_tree=2)
     assert "base_margin can't be combined with an init_model that has no offset" in message(base_margin="amount")

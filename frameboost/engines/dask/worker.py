@@ -267,7 +267,7 @@ class ShardActor:
         return Shard(plan.open(self._request(source, plan, workers, storage)), workers, storage)
 
 
-# By worker, of which there may be several in a process; of all actors that are there, such as for rows to validate on.
+# By worker, as a process may have several, for all of its actors, such as those of held-out rows.
 _budgets: WeakValueDictionary[str, MemoryBudget] = WeakValueDictionary()
 
 

@@ -79,7 +79,7 @@ class Spark:
         from frameboost.engines.dask.worker import ShardPlan
         from frameboost.engines.spark.job import SparkJob, SparkShards, Timeouts, driver_of
 
-        if not isinstance(request.source, SparkSource):  # rows to validate on, which `HeldOut.like` has read
+        if not isinstance(request.source, SparkSource):  # held-out rows, which `HeldOut.like` read
             held_out: HistogramEngine = engine.openers[HistogramEngine](request)
             return held_out
         driver, timeouts = driver_of(request.source.frame), Timeouts.of(timeout)
