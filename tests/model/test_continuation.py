@@ -110,7 +110,7 @@ def test_what_does_not_fit_the_model_is_refused(frame):
     assert "num_parallel_tree=1, not 2" in message(num_parallel_tree=2)
     assert "base_margin can't be combined with an init_model that has no offset" in message(base_margin="amount")
     assert "lacks 1 feature of the model: 'int16'" in message(small.drop("int16"))
-    assert "has type Int64, but int16 in the model" in message(small.cast({"int16": pl.Int64}))
+    assert "has type Int64, but int16 in init_model" in message(small.cast({"int16": pl.Int64}))
 
 
 def test_a_threshold_is_kept_or_set_anew(frame):
