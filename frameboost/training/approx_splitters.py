@@ -22,7 +22,7 @@ __all__ = ["GlobalSplitter", "LocalSplitter"]
 
 
 class GlobalSplitter:
-    """Splits between bins that are proposed once for each tree (``proposal="global"``)."""
+    """Splits between bins proposed once per tree (``proposal="global"``)."""
 
     def __init__(self, engine: RebinningEngine, max_bin: int, settings: SplitSettings) -> None:
         self._engine = engine
@@ -47,7 +47,7 @@ class GlobalSplitter:
 
 
 class LocalSplitter:
-    """Splits between bins that are proposed in each node, from its rows (``proposal="local"``)."""
+    """Splits between bins proposed in each node, from its rows (``proposal="local"``)."""
 
     def __init__(self, engine: NodeBinningEngine, bins: Sequence[Bins], max_bin: int, settings: SplitSettings) -> None:
         self._engine = engine
@@ -80,7 +80,7 @@ class LocalSplitter:
 
 
 class _ReadyHistograms:
-    """The histograms of all nodes of a batch, which are computed already; none is subtracted from its parent's."""
+    """Precomputed histograms of all nodes of a batch; none is subtracted from its parent's."""
 
     def __init__(self, histograms: FloatArray) -> None:
         self._histograms = histograms
@@ -98,7 +98,7 @@ class _ReadyHistograms:
 def _with_a_bin(bins: Bins, of_nodes: NodeBins) -> NodeBins:
     """Return the bins with an empty one before the bin of missing values, if a number is missing in all nodes.
 
-    A feature without categories has none in the layout either.
+    A feature without categories has no such bin in the layout either.
     """
     if bins.feature.type.is_categorical or of_nodes.histogram.shape[1] > 1:
         return of_nodes
@@ -106,7 +106,7 @@ def _with_a_bin(bins: Bins, of_nodes: NodeBins) -> NodeBins:
 
 
 def _numbered(bins: Bins, of_nodes: NodeBins) -> Bins:
-    """Return as many bins as the node with the most has; their cuts are placeholders, as cuts differ between nodes."""
+    """Return as many bins as the node with the most has; cuts are placeholders, as they differ between nodes."""
     if bins.feature.type.is_categorical:
         return bins
     return replace(bins, cuts=tuple(range(of_nodes.histogram.shape[1] - 2)))

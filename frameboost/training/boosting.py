@@ -42,9 +42,9 @@ class Growth(Protocol):
 
 @dataclass
 class Progress:
-    """The trees so far, and how many of them, with which weights, are the best model.
+    """The trees so far, and how many of them, with which weights, form the best model.
 
-    Best trees are counted, not copied: most rounds are the best so far, and copies would grow with their square.
+    The best trees are counted, not copied: most rounds are the best so far, and copying would be quadratic.
     """
 
     trees: list[Tree | GrownArrays] = field(default_factory=list)
@@ -58,7 +58,7 @@ class Progress:
         self.n_of_round = len(grown)
 
     def keep_best(self, weights: Sequence[float] | None) -> None:
-        """Make the trees so far, with these weights, the model until there are better ones."""
+        """Mark the trees so far, with these weights, as the best model."""
         self.n_best, self.best_weights = len(self.trees), weights
 
     def last_round(self) -> list[Tree]:
@@ -66,7 +66,7 @@ class Progress:
         return list(map(as_tree, self.trees[-self.n_of_round :]))
 
     def model_trees(self, weights: Sequence[float] | None) -> Sequence[Tree]:
-        """Return the trees of the model, up to the best round if there is one, and all with ``weights`` if not."""
+        """Return the trees of the model up to the best round, or all with ``weights`` if there is none."""
         trees, weights = as_trees(self.trees[: self.n_best]), weights if self.n_best is None else self.best_weights
         if weights is None:
             return trees
@@ -80,7 +80,7 @@ def boost(
     training: Engine, growth: Growth, loss: Loss, log: EvaluationLog, last_round: int, progress: Progress,
     observers: Sequence[Observer] = (),
 ) -> None:  # fmt: skip
-    """Grow rounds of trees until there are ``last_round`` of them, or until the log says to stop."""
+    """Grow rounds of trees up to ``last_round``, or until the log stops."""
     for round_ in range(log.n_rounds, last_round):
         grow_round(training, growth, loss, round_, progress)
         stop = log.end_round()
@@ -103,13 +103,13 @@ def grow_round(training: Engine, growth: Growth, loss: Loss, round_: int, progre
 
 
 def compute_gradients(rows: Engine, loss: Loss) -> None:
-    """Have the engine compute g and h of every output, weighted and on their grids, and residuals for leaf renewal."""
+    """Compute g and h of every output, weighted and on their grids, and residuals for leaf renewal, in the engine."""
     define_terms(rows, loss.terms)
     rows.compute_gradients(loss.gradients, loss.residuals)
 
 
 def _check_hessians(rows: Rows, loss: Loss, round_: int) -> None:
-    """Check that the hessian of a custom loss is positive: otherwise a leaf −G/(H+λ) may increase the loss."""
+    """Check that the hessian of a custom loss is positive, as otherwise a leaf −G/(H+λ) may increase the loss."""
     if loss.definition is None or loss.is_of_arrays:  # which are checked as they are computed
         return
     for derivatives in loss.outputs:

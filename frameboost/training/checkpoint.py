@@ -1,22 +1,22 @@
-"""Checkpoints of a fit: the rounds that are written to a file, and their return to the margins of all rows.
+"""Checkpoints of a fit: write rounds to a file, and restore the margins of all rows from them.
 
-What a round hands on to the next is the margins alone: draws are hashes of the seed and the number of the tree. And
-margins are sums of leaf values in the order of the trees, so a fit goes on by sending all rows through the saved trees
-again, on whatever engine, in the order in which they were grown. JSON holds their leaf values exactly. The last saved
-round is grown once more and compared, which finds other data that has the same aggregates.
+The only state between rounds is the margins, as draws are hashes of the seed and the tree index. Margins are sums of
+leaf values in tree order, so a fit resumes by sending all rows through the saved trees in order, on any engine. JSON
+stores leaf values exactly. The last saved round is grown again and compared, which detects other data with equal
+aggregates.
 
-The file is lines of JSON that are only ever appended to, each with a checksum. The first line says which fit it is of,
-every other one holds the rounds that were written together::
+The file is append-only lines of JSON, each with a checksum. The first line identifies the fit; every other line holds
+the rounds that were written together::
 
     {"format": "frameboost checkpoint", "version": 1, "release": "0.1.0", "fit": {...}, "check": "0f3a..."}
     {"rounds": [...], "check": "77c1..."}
 
-Tables in a schema of the user outlive a killed process. Their engine names them by a line at the beginning of the fit,
-``{"rounds": [], "tables": "5b0e...", "check": "2f81..."}``, and the fit that goes on drops them at its end.
+Tables in a user's schema outlive a killed process. Their engine records their name in a line at the beginning of the
+fit, ``{"rounds": [], "tables": "5b0e...", "check": "2f81..."}``, and the resumed fit drops them at its end.
 
-A write appends whole lines and waits until they are on disk (fsync), so it takes time for the new rounds alone, and
-whatever kills the process leaves at worst a last line that is cut. That one has no newline at its end, and is ignored.
-Any other damage is detected: ``check`` is a hash of the line and of the check before it.
+A write appends whole lines and waits for the disk (fsync), so its cost depends on the new rounds only, and a killed
+process leaves at worst a truncated last line, without a newline, which is ignored. Any other damage is detected:
+``check`` is a hash of the line and of the check before it.
 """
 
 from __future__ import annotations
@@ -78,11 +78,11 @@ class SavedRound:
     Attributes
     ----------
     trees
-        Its trees, with the leaf values that were added to the margins.
+        The trees, with the leaf values that were added to the margins.
     metrics
         Its row of the history.
     stopped_at
-        If a callback stopped the fit after it, the ``n_estimators`` of that fit, else None.
+        The ``n_estimators`` of the fit if a callback stopped it after this round, else None.
     """
 
     trees: Sequence[Tree]
@@ -92,16 +92,16 @@ class SavedRound:
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """The saved rounds to repeat.
+    """The saved rounds to replay.
 
     Attributes
     ----------
     rounds
         The rounds.
     n_rounds
-        How many rounds there are to be in all.
+        The total number of rounds of the fit.
     best
-        Which of them, from 1, were the best so far.
+        The rounds, from 1, that were the best so far.
     """
 
     rounds: Sequence[SavedRound]
@@ -122,7 +122,7 @@ class Checkpoint:
     path
         Its file, which is read.
     every
-        Number of rounds from one write to the next.
+        The number of rounds between writes.
     """
 
     def __init__(self, path: str | os.PathLike[str], every: int) -> None:
@@ -135,12 +135,12 @@ class Checkpoint:
         self._named: list[Callable[[str], None]] = []
 
     def name_tables(self, drop_too: Callable[[str], None]) -> str:
-        """Return a name for the tables of an engine, which no other fit has.
+        """Return a unique name for the tables of an engine.
 
         Parameters
         ----------
         drop_too
-            Called with the name of each fit before, whose process may have been killed, once its data are compared.
+            A function to call with the name of each earlier, possibly killed fit, once the data has been compared.
         """
         self._named.append(drop_too)
         return f"{self._token}_{len(self._named)}"
@@ -162,7 +162,7 @@ class Checkpoint:
         ParameterError
             If an argument differs.
         DataError
-            If a number of missing values does.
+            If a number of missing values differs.
         """
         named = zip(arguments["features"], missing, strict=True)
         self._compare("arguments", arguments, _check_arguments)
@@ -172,16 +172,16 @@ class Checkpoint:
         self, engines: FitEngines, loss: Loss, parameters: Parameters, bins: Sequence[Bins], base: Sequence[float],
         log: EvaluationLog,
     ) -> Replay:  # fmt: skip
-        """Compare the data, whose columns are binned, with those of the checkpoint; return the saved rounds.
+        """Compare the data, with binned columns, with the checkpoint; return the saved rounds.
 
-        The log takes their metrics.
+        Their metrics are added to the log.
 
         Raises
         ------
         DataError
             If the data differ.
         ModelFileError
-            If a saved round can't be one of this fit.
+            If a saved round is impossible in this fit.
         """
         p, best = parameters, set()
         rows = {f"validation rows {i}" if i else "training rows": engine for i, engine in enumerate(engines.all())}
@@ -209,9 +209,9 @@ class Checkpoint:
         self, replay: Replay, growth: Growth, loss: Loss, bin_of: Callable[[int, Physical | None], int],
         engines: Sequence[Engine], log: EvaluationLog, progress: Progress,
     ) -> None:  # fmt: skip
-        """Add saved rounds to the margins of engines, that of the training rows first, as they were added.
+        """Replay saved rounds on the margins of engines, the training engine first.
 
-        Unless the fit is finished, the last one is grown again and compared, to detect other data.
+        Unless the fit is finished, the last round is grown again and compared, to detect other data.
         """
         for number, each in enumerate(replay.rounds, 1):
             try:
@@ -238,7 +238,7 @@ class Checkpoint:
     def _saved_rounds(
         self, features: Sequence[Feature], loss: Loss, parameters: Parameters, columns: Sequence[str]
     ) -> list[SavedRound]:
-        """Return the saved rounds, at most ``n_estimators``; ``columns`` are those of the history."""
+        """Return at most ``n_estimators`` saved rounds; ``columns`` are those of the history."""
         items = [item for batch in self._file.batches for item in batch["rounds"]]
         self._file.batches.clear()  # large, and not needed again
         rounds = []
@@ -250,11 +250,11 @@ class Checkpoint:
         return rounds
 
     def _damaged(self, why: str) -> ModelFileError:
-        """Return the error for a checkpoint that passes for undamaged, and can't be of this fit."""
+        """Return the error for a checkpoint that is intact but impossible for this fit."""
         return ModelFileError(f"checkpoint {shown(str(self._file.path))} is damaged: {why}")
 
     def _check_grown(self, saved: SavedRound, trees: Sequence[Tree], metrics: Mapping[str, float]) -> None:
-        """Compare a saved round with the one grown again; raise `DataError` if they differ."""
+        """Compare a saved round with the regrown one; raise `DataError` if they differ."""
         # Trees are the same in all engines; logarithms in a metric may differ in the last digit.
         both = zip(saved.metrics.values(), metrics.values(), strict=True)
         if list(saved.trees) != list(trees):
@@ -271,20 +271,20 @@ class Checkpoint:
     # --- writing ------------------------------------------------------------------------------------------------------
 
     def end_round(self, round_: SavedRound, n_outputs: int, is_last: bool) -> None:
-        """Take a round that is done, and write it if it is time."""
+        """Add a finished round; write if it is time."""
         self._pending.append(to_text(_round_fields(round_, n_outputs)))
         if is_last or len(self._pending) >= self._every:
             self.close()
 
     def close(self) -> None:
-        """Write the rounds that are done."""
+        """Write all finished rounds."""
         if self._pending:
             rounds, self._pending = self._pending, []
             self._file.append(self._fit, rounds)
 
 
 def _repeated(tree: Tree, margin: str, bin_of: Callable[[int, Physical | None], int]) -> GrownTree:
-    """Return a saved tree with its moves, level by level; nodes have the numbers of the tree.
+    """Return a saved tree with its moves, level by level, by node index of the tree.
 
     ``bin_of`` returns the bin of a numeric split (see `frameboost.training.splitter.Splitter.bin_of`).
     """
@@ -348,17 +348,17 @@ def argument_facts(
     init_model: Ensemble | None,
     labels: Labels = (),
 ) -> dict[str, Any]:
-    """Return the arguments of a fit that decide on its model.
+    """Return the arguments of a fit that determine its model.
 
-    ``n_estimators`` and ``early_stopping_rounds`` are left out: from the same rounds, another value of theirs leads to
-    the model that an uninterrupted fit with that value has.
+    ``n_estimators`` and ``early_stopping_rounds`` are not compared: from the same rounds, other values lead to the
+    model of an uninterrupted fit with these values.
 
     Parameters
     ----------
     metrics
         The metrics by their column of the history.
     labels
-        The labels of the classes.
+        The class labels.
     """
     columns: dict[str, Any] = {}
     for role, column in roles.items():
@@ -379,16 +379,16 @@ def argument_facts(
 def _data_facts(
     engines: Mapping[str, Engine], loss: Loss, more_roles: Sequence[str], bins: Sequence[Bins], base: Sequence[float]
 ) -> dict[str, Any]:
-    """Return aggregates over the rows of a fit, which differ for other data.
+    """Return aggregates over the rows of a fit that identify the data.
 
     Parameters
     ----------
     engines
         The engines by what they hold, such as ``training rows``, with their columns binned.
     loss
-        The loss, whose labels and further columns are compared.
+        The loss; its labels and further columns are compared.
     more_roles
-        Further roles that hold numbers: weights, base margins.
+        Further numeric roles: weights, base margins.
     bins
         The bins of the features.
     base
@@ -408,7 +408,7 @@ def _data_facts(
 
 
 def _sums(engine: Engine, roles: Sequence[str]) -> dict[str, Any]:
-    """Return the least, the greatest and the sum of the finite values of some roles, and how many there are."""
+    """Return minimum, maximum, sum and count of the finite values of some roles."""
     finite = {role: f"{role} - {role} = 0" for role in roles}  # bounds of times may be infinite or NULL
     present = {role: Expression(f"CASE WHEN {finite[role]} THEN {role} END", (role,)) for role in roles}
     ends = engine.aggregate({
@@ -454,7 +454,7 @@ def _check_data(path: str, saved: object, current: object) -> None:
 
 
 def _differences(saved: object, current: object, path: tuple[str, ...] = ()) -> Iterator[tuple[str, object, object]]:
-    """Yield what differs between two objects of JSON, with its value in both."""
+    """Yield the differences between two JSON objects, with both values."""
     if isinstance(saved, dict) and isinstance(current, dict):
         for key in [*current, *(key for key in saved if key not in current)]:
             yield from _differences(saved.get(key), current.get(key), (*path, key))
@@ -478,17 +478,17 @@ _CHECK_BYTES = 16
 
 
 class CheckpointFile:
-    """A checkpoint on disk, read and verified when it is opened.
+    """A checkpoint on disk, read and verified when opened.
 
     Parameters
     ----------
     path
-        The file. Where there is none, the first `append` creates it.
+        The file; the first `append` creates it if it does not exist.
 
     Attributes
     ----------
     fit
-        Which fit it is of, None if nothing has been written.
+        The identity of the fit, None if nothing has been written.
     batches
         The objects of all other lines.
 
@@ -497,7 +497,7 @@ class CheckpointFile:
     ParameterError
         If the file can't be read or written.
     ModelFileError
-        If it is no checkpoint, is damaged, or comes from another release.
+        If it is not a checkpoint, is damaged, or comes from another release.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -584,12 +584,12 @@ class CheckpointFile:
     # --- writing ------------------------------------------------------------------------------------------------------
 
     def append(self, fit: Mapping[str, Any], rounds: Sequence[str], tables: str | None = None) -> None:
-        """Append a line of rounds, each as JSON, and of the name of tables; before the first, that of which fit it is.
+        """Append a line of rounds, each as JSON, and the name of tables; the first line identifies the fit.
 
         Raises
         ------
         DataError
-            If somebody else has changed the file meanwhile.
+            If another process changed the file meanwhile.
         OSError
             If the disk is full, or gone.
         """
@@ -634,5 +634,5 @@ def _check_of(before: str, body: bytes) -> str:
 
 
 def _without_check(line: bytes) -> bytes:
-    """Return the line as it was before its checksum was added at the end."""
+    """Return the line without the checksum at its end."""
     return line[: -len(', "check": ""}') - 2 * _CHECK_BYTES] + b"}"

@@ -1,9 +1,9 @@
 """Dropout of trees, ``booster="dart"`` (Rashmi & Gilad-Bachrach 2015).
 
-Each round drops some of the earlier trees: their leaf values are subtracted from the margins, and the new trees are
-grown on the rest. Then the new and the dropped trees are scaled, so that together they weigh what the dropped ones did.
-Example with ``normalize_type="tree"``, learning rate η = ½, one new tree and one dropped tree of weight 1: the new one
-weighs 1 / (1 + η) = ⅔, the dropped one 1 · 1 / (1 + η) = ⅔.
+Each round drops some earlier trees: their leaf values are subtracted from the margins before the new trees are grown.
+Then the new and the dropped trees are scaled so that together they weigh as much as the dropped ones did. Example with
+``normalize_type="tree"``, learning rate η = ½, one new tree and one dropped tree of weight 1: the new one weighs 1 / (1
++ η) = ⅔, the dropped one 1 · 1 / (1 + η) = ⅔.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ _SKIP, _DROP, _ONE = 10, 11, 12  # first part of a draw's key; `frameboost.train
 
 
 class Dropout:
-    """A growth with dropout around another: chooses the trees to drop in each round, and keeps the weight of each tree.
+    """A growth with dropout around another growth: chooses the trees to drop, and keeps the weight of each tree.
 
     Parameters
     ----------
     growth
-        How the trees are grown.
+        The inner growth.
     engines
-        All engines whose margins the trees are added to.
+        All engines with margins to add the trees to.
     parameters
-        Of which ``rate_drop`` and the other parameters of dart are read.
+        The parameters, with ``rate_drop`` and the others of dart.
     """
 
     def __init__(self, growth: Growth, engines: Sequence[Engine], parameters: Parameters) -> None:
@@ -50,13 +50,13 @@ class Dropout:
             self._grown[number].add_to_margins(self._engines, -self._weights[number])
 
     def trees(self, round_: int) -> Iterable[GrownTree]:
-        """Grow the trees of the round, on what the dropped ones leave."""
+        """Grow the trees of the round without the dropped ones."""
         return self._growth.trees(round_)
 
     def end_round(self, grown: Sequence[GrownTree]) -> None:
-        """Scale the trees of the round and the dropped ones, and add these to the margins again.
+        """Scale the trees of the round and the dropped ones, and add the latter to the margins again.
 
-        ``grown`` are the new trees; the margins have their leaf values at full weight.
+        ``grown`` are the new trees; the margins contain them at full weight.
         """
         self._growth.end_round(grown)
         first = len(self._grown)
@@ -78,7 +78,7 @@ class Dropout:
             self._grown[number].add_to_margins(self._engines, self._weights[number])
 
     def weights(self) -> tuple[float, ...]:
-        """Return the weights of the trees so far, as they are now."""
+        """Return the current weights of the trees so far."""
         return tuple(self._weights)
 
     def _chosen(self, round_: int) -> list[int]:

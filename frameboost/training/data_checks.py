@@ -1,7 +1,7 @@
-"""Checks of columns, labels, weights and queries before training, and the numbers of classes' labels.
+"""Check columns, labels, weights and queries before training, and replace class labels by indices.
 
-Strings are replaced by numbers before an engine opens: by a polars expression in a frame, by CASE in a database. So
-engines, losses and metrics see the numbers 0, 1, ... of `Ensemble.labels`. Booleans are 0 and 1 everywhere already.
+Strings are replaced before an engine opens: by a polars expression in a frame, by CASE in a database. So engines,
+losses and metrics see indices 0, 1, ... of `Ensemble.labels`. Booleans are 0 and 1 everywhere.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def _of_label(label: str) -> dict[str, Aggregate]:
 
 
 def find_column(source: Source, name: object, role: str) -> str:
-    """Return the column's name, or raise `DataError` if there is no such column or it can't play the role."""
+    """Return the column's name, or raise `DataError` if it does not exist or can't have the role."""
     if not isinstance(name, str):
         raise ParameterError(f"{role} must be a column name, not {shown(name)}")
     names = source.names()
@@ -113,9 +113,9 @@ def find_roles(
     Raises
     ------
     DataError
-        If a column is not there or not numeric.
+        If a column does not exist or is not numeric.
     ParameterError
-        If one column has two roles, or a name is no string.
+        If a column has two roles, or a name is not a string.
     """
     if isinstance(target, list | tuple) and len(target) > 1:
         roles = {f"label_{i}": find_column(source, name, "target") for i, name in enumerate(target)}
@@ -143,14 +143,14 @@ def open_labelled(
     ensemble: Ensemble, data: Any, target: str | Sequence[str], weight: str | None, label_upper_bound: str | None,
     group: str | None, *, exactly: bool = False,
 ) -> tuple[LocalSource, dict[str, str]]:  # fmt: skip
-    """Return rows with labels, as the numbers of the model's classes, and the column of each role.
+    """Open rows with labels, as class indices of the model, and return them with the column of each role.
 
     ``exactly`` is as for `frameboost.data.opening.open_rows`.
 
     Raises
     ------
     DataError, ParameterError
-        If the rows do not go with the model.
+        If the rows do not fit the model.
     """
     if isinstance(data, DatabaseTable) and group is not None:
         data.check_apart("group", group)
@@ -166,7 +166,7 @@ def open_labelled(
 
 
 def argument_of(role: str) -> str:
-    """Return the argument of `fit` that names the column of a role."""
+    """Return the argument of `fit` for the column of a role."""
     if role.startswith("label"):
         return "target"
     if role.startswith("base_"):
@@ -175,19 +175,19 @@ def argument_of(role: str) -> str:
 
 
 def numbers_of_leaves(features: Sequence[Feature]) -> dict[str, str]:
-    """Return the columns that leaves may have slopes of, by their role in a `LinearEngine`."""
+    """Return the columns that linear leaves may read, by their role in a `LinearEngine`."""
     return {linear_role(number): each.name for number, each in enumerate(features) if may_have_slope(each)}
 
 
 def pick_features(
     source: Source, features: Any, roles: Mapping[str, str], valid: object = None, exclude: Any = None
 ) -> tuple[Feature, ...]:
-    """Return the features, by default every column without a role, except the one that marks rows to validate on.
+    """Return the features, by default every column without a role, except the one that marks held-out rows.
 
     Raises
     ------
     DataError
-        If a column is not there, has a type that can't be a feature, or none is left.
+        If a column does not exist, has an unsupported type, or no feature is left.
     ParameterError
         If a column is named twice, or has another role.
     """
@@ -218,7 +218,7 @@ def pick_features(
 
 
 def as_categories(features: Sequence[Feature], names: Collection[str]) -> tuple[Feature, ...]:
-    """Return the features, with the values of some as names of categories; Booleans stay, as they have but two."""
+    """Return the features with some converted to categories; Booleans stay, as they have only two."""
     return tuple(
         replace(each, type=each.type.as_category) if each.name in names and each.type.family != "boolean" else each
         for each in features
@@ -226,7 +226,7 @@ def as_categories(features: Sequence[Feature], names: Collection[str]) -> tuple[
 
 
 def check_upper_bound(loss: Loss, roles: Mapping[str, str]) -> None:
-    """Raise `ParameterError` if a loss of censored times has no column of upper bounds, or another loss has one."""
+    """Raise `ParameterError` if a loss for censored times lacks the column of upper bounds, or another loss has one."""
     if "upper" in roles and "upper" not in loss.roles:
         raise ParameterError(f"label_upper_bound is for objective 'survival:aft', not for {shown(loss.name)}")
     if "upper" in loss.roles and "upper" not in roles:
@@ -239,10 +239,10 @@ def check_upper_bound(loss: Loss, roles: Mapping[str, str]) -> None:
 def check_rows(
     rows: Rows, loss: Loss, roles: Mapping[str, str], names: Sequence[str | bool] = ()
 ) -> tuple[float, float]:
-    """Return the smallest and the largest label; raise `DataError` if labels or weights can't be trained on.
+    """Return the smallest and the largest label; raise `DataError` for labels or weights that can't be trained on.
 
-    Constant labels raise a warning. ``names`` are the labels of the classes, for messages. Of several targets
-    the range is that of the last.
+    Constant labels raise a warning. ``names`` are the class labels, for messages. For several targets the range is that
+    of the last.
     """
     summary = _checked_summary(rows, loss, roles, "the data", least=2)
     for label in loss.labels:
@@ -294,7 +294,7 @@ def _checked_summary(rows: Rows, loss: Loss, roles: Mapping[str, str], data: str
 
 
 def _where_wrong(rows: Rows, aggregates: Mapping[str, Aggregate], loss: Loss, roles: Mapping[str, str]) -> str:
-    """Return the end of a message: the files or frames that the wrong rows are in, if the data has several."""
+    """Return the end of a message with the files or frames of the wrong rows, if the data has several."""
 
     def is_wrong(results: Mapping[str, float | None], n_rows: int) -> bool:
         try:
@@ -308,7 +308,7 @@ def _where_wrong(rows: Rows, aggregates: Mapping[str, Aggregate], loss: Loss, ro
 
 
 def _check_summary(summary: dict[str, float], n_rows: int, loss: Loss, roles: Mapping[str, str]) -> None:
-    """Raise `DataError` if some row has a label, a weight or a margin that can't be trained on."""
+    """Raise `DataError` if a label, a weight or a margin can't be trained on."""
     for label in loss.labels:
         _check_labels(loss, label, roles[label], summary, n_rows)
     if "weight" in roles:
@@ -339,7 +339,7 @@ def _check_labels(loss: Loss, label: str, target: str, summary: dict[str, float]
 
 
 def _way_of_labels(loss: Loss, lowest: float, highest: float) -> str:
-    """Return the end of the message that labels are none of a loss: what takes them."""
+    """Return the end of the message about labels that do not fit a loss: what to change."""
     if loss.family == "binary" and lowest >= 0 and highest <= 1:
         return "; 'reg:logistic' takes shares from 0 to 1"
     if loss.family == "binary":
@@ -348,7 +348,7 @@ def _way_of_labels(loss: Loss, lowest: float, highest: float) -> str:
 
 
 def count_violations(rows: Rows, condition: Expression) -> int:
-    """Return the number of rows of which the condition is not true."""
+    """Return the number of rows where the condition is not true."""
     return int(rows.aggregate({"wrong": Aggregate("sum", _is_violated(condition))})["wrong"] or 0)
 
 
@@ -364,7 +364,7 @@ def _is_violated(condition: Expression) -> Expression:
 
 
 def check_weights(weight: str, missing: int, lightest: float, heaviest: float, n_rows: int) -> None:
-    """Raise `DataError` if a row has a weight that can't be trained on; ``missing`` is the number of rows without."""
+    """Raise `DataError` for weights that can't be trained on; ``missing`` is the number of missing ones."""
     if missing:
         raise DataError(
             f"weight {shown(weight)} is NULL or NaN in {missing:,} of {n_rows:,} rows; set a weight in every row"
@@ -378,7 +378,7 @@ def check_weights(weight: str, missing: int, lightest: float, heaviest: float, n
 
 
 def check_heaviest(weight: str, heaviest: float, where: str = "") -> None:
-    """Raise `DataError` if weights are 0 in every row, or their sum is too little to divide by."""
+    """Raise `DataError` if all weights are 0, or their sum is too small to divide by."""
     if heaviest == 0:
         raise DataError(f"weight {shown(weight)} is 0 in every row{where}; at least one must be positive")
     if heaviest < _SMALLEST:
@@ -401,7 +401,7 @@ def with_group(source: Source, roles: Mapping[str, str], group: str | None) -> d
     Raises
     ------
     DataError
-        If there is no such column, or it has a type that can't be compared.
+        If the column does not exist, or its type is not comparable.
     ParameterError
         If it has another role.
     """
@@ -423,9 +423,9 @@ def with_group(source: Source, roles: Mapping[str, str], group: str | None) -> d
 def check_queries(
     rows: Rows, loss: Loss, metrics: Sequence[AnyMetric], roles: Mapping[str, str], *, exponential: bool
 ) -> None:
-    """Raise an error if rows lack the queries that they need, or have labels or weights unfit for ranking.
+    """Raise an error if queries are missing, or labels or weights are unfit for ranking.
 
-    ``exponential`` is ``ndcg_exp_gain``, on which the range of labels depends.
+    ``exponential`` is ``ndcg_exp_gain``, which limits the range of labels.
     """
     ranking = [metric for metric in metrics if isinstance(metric, Metric) and is_ranking(metric)]
     if "qid" not in roles:
@@ -482,14 +482,14 @@ SourceType = TypeVar("SourceType", bound=Source)
 
 @dataclass(frozen=True)
 class TrainingTarget:
-    """The objective of a target column, and the rows with numbers in it.
+    """The objective for a target column, and the rows with numeric labels.
 
     Attributes
     ----------
     source, held_out
-        The rows to train on and to validate on.
+        The training rows and the held-out rows.
     objective
-        The user's objective, or that of the target's type.
+        The user's objective, or the default for the target's type.
     num_class
         The user's number of classes, or the number of labels, if the objective needs it.
     labels
@@ -507,21 +507,21 @@ def read_target(
     source: Source, held_out: Mapping[str, HeldOut], target: str | Sequence[str], objective: str | Objective | None,
     num_class: int | None, initial: Ensemble | None = None, positive: str | None = None,
 ) -> TrainingTarget:  # fmt: skip
-    """Return the target with the objective of its type: classification of Booleans and strings, regression of numbers.
+    """Return the target with the default objective of its type: classification or regression.
 
     Parameters
     ----------
     objective, num_class
-        The user's, None for those that fit the target.
+        The user's, or None for the defaults.
     initial
-        The ensemble to train on from, whose labels the target must have.
+        The ensemble to continue from; the target must have its labels.
     positive
-        Which of two labels is class 1, whose probability is predicted; by default the second.
+        The positive class of two labels; by default the second.
 
     Raises
     ------
     ParameterError
-        If the objective, the number of classes or the positive class does not go with the labels.
+        If the objective, the number of classes or the positive class does not fit the labels.
     DataError
         If the target has no labels, or held-out rows have labels that are unknown from training or from the model.
     """
@@ -598,7 +598,7 @@ def _of_strings(
 
 
 def hint_of_classes(source: Source, targets: Sequence[str]) -> str:
-    """Say that a target of 0 and 1, if these are integers, may be two classes."""
+    """Hint that an integer target of 0 and 1 may be two classes."""
     kind = source.types().get(targets[0]) if len(targets) == 1 else None
     if kind is None or not kind.is_integer:
         return ""
@@ -606,18 +606,18 @@ def hint_of_classes(source: Source, targets: Sequence[str]) -> str:
 
 
 def labelled_columns(ensemble: Ensemble, target: str | Sequence[str]) -> list[Feature]:
-    """Return the columns that a model reads, and a target of strings, whose type in text files may be another."""
+    """Return the columns that a model reads, and a string target, which may have another type in text files."""
     is_text = isinstance(target, str) and _are_strings(ensemble.labels)
     return [*ensemble.read_features, *([Feature(str(target), FeatureType("string"))] if is_text else [])]
 
 
 def with_label_codes(source: SourceType, target: str | Sequence[str], labels: Labels) -> SourceType:
-    """Return labelled rows for a trained model: strings in the target are replaced by their numbers in the model.
+    """Return labelled rows for a trained model, with strings in the target replaced by class indices.
 
     Raises
     ------
     DataError
-        If a label is none of the model's, or the target has no labels where the model has.
+        If a label is unknown to the model, or the target is numeric but the model has labels.
     """
     names = [target] if isinstance(target, str) else list(target)
     check_known(labels, source, names)
@@ -631,7 +631,7 @@ def with_label_codes(source: SourceType, target: str | Sequence[str], labels: La
 
 
 def check_known(labels: Labels, source: Source, target: Sequence[str]) -> None:
-    """Raise `DataError` if a model has labels and the target has numbers, which could be any of them."""
+    """Raise `DataError` if a model has labels and the target is numeric, as numbers are ambiguous."""
     family = _family(source, target[0])
     if _are_strings(labels) and family is not None and family != "string":
         raise DataError(
@@ -700,7 +700,7 @@ def _with_positive_last(
 
 
 def _refuse_positive(source: Source, target: Sequence[str], positive: str) -> None:
-    """Raise `ParameterError`: True is the positive class of Booleans, and 1 that of numbers."""
+    """Raise `ParameterError`: the positive class of Booleans is True, that of numbers 1."""
     kind = source.type_names().get(target[0])
     if len(target) > 1 or kind is None:  # which is refused later if it is not there
         raise ParameterError(f"positive={shown(positive)} is for one target of strings")
@@ -749,7 +749,7 @@ def check_result(
     rows: Rows, loss: Loss, parameters: Parameters, trees: Sequence[Tree], bins: Sequence[Bins],
     min_gains: Sequence[float],
 ) -> None:  # fmt: skip
-    """Warn of trees without a split, all or those of a target, and of predictions far from the labels.
+    """Warn about trees without splits, all or those of a target, and about predictions far from the labels.
 
     Parameters
     ----------
@@ -760,7 +760,7 @@ def check_result(
     bins
         The bins of the features.
     min_gains
-        For each output the gain that a split had to exceed.
+        The minimum gain of a split, for each output.
     """
     if loss.name in _SLOW and not loss.fitted and parameters.base_score is None and _any_is_far(rows, loss):
         return
@@ -786,7 +786,7 @@ def check_result(
 
 
 def _is_constant(rows: Rows, loss: Loss, labels: Sequence[str]) -> bool:
-    """Whether no label differs between rows that count."""
+    """Whether all labels with positive weight are equal."""
     ends: dict[str, Aggregate] = {}
     for name in labels:
         counted = Expression(f"CASE WHEN weight > 0 THEN {name} END", (name, "weight"))
@@ -796,7 +796,7 @@ def _is_constant(rows: Rows, loss: Loss, labels: Sequence[str]) -> bool:
 
 
 def _without_hessian(rows: Rows, loss: Loss) -> str:
-    """Return why all gradients are 0."""
+    """Return the reason for all gradients being 0."""
     if "qid" in loss.roles:
         return "no query has two rows with different labels, so there are no pairs to rank"
     if loss.name == "survival:cox":
@@ -807,7 +807,7 @@ def _without_hessian(rows: Rows, loss: Loss) -> str:
 
 
 def _without_gain(p: Parameters, bins: Sequence[Bins], min_gain: float, heaviest: float, n_rows: int) -> str:
-    """Return why no split of so many rows is made; ``heaviest`` is the largest sum of hessians of a tree."""
+    """Return the reason for a fit without splits; ``heaviest`` is the largest sum of hessians of a tree."""
     if heaviest < 2 * p.min_child_weight:
         return (
             f"the hessians of all rows (their weights, with squared error) sum to {heaviest:.3g}, and min_child_weight="
@@ -834,7 +834,7 @@ def _any_is_far(rows: Rows, loss: Loss) -> bool:
 
 
 def _is_far(rows: Rows, objective: str, label: str, margin: str) -> bool:
-    """Warn if the mean prediction is below or above all labels, or out by a factor, and return whether it is."""
+    """Warn if the mean prediction is outside the range of labels, or off by a factor; return whether it is."""
     of_label = Expression(label, (label,))
     ends = rows.aggregate({"low": Aggregate("min", of_label), "high": Aggregate("max", of_label)})
     logarithm = "LN(GREATEST({}, -1 + 1e-6) + 1)"

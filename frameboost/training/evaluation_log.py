@@ -21,21 +21,21 @@ Callback = Callable[[int, Mapping[str, float]], Any]
 
 @dataclass
 class EarlyStopping:
-    """Finds the best round, and says when ``patience`` rounds have not been better: the rule of fits and of `cv`.
+    """Tracks the best round, and stops after ``patience`` rounds without improvement: the rule of fits and of `cv`.
 
-    A round is better if its score is finite, and better than that of the best round so far by more than ``min_delta``.
-    Rounds whose score is not finite are ignored, and do not count among those that were no better.
+    A round improves if its score is finite and better than the best so far by more than ``min_delta``. Rounds with a
+    score that is not finite are ignored, and do not count towards ``patience``.
 
     Attributes
     ----------
     patience
-        Number of rounds without a better score before stopping; None to never stop.
+        Number of rounds without improvement before stopping; None to never stop.
     min_delta
-        How much better a score must be.
+        The minimum improvement.
     maximize
         Whether larger scores are better.
     best_round, best_score
-        The best round so far, and its score; None if there is none.
+        The best round so far and its score, or None.
     """
 
     patience: int | None = None
@@ -46,7 +46,7 @@ class EarlyStopping:
     _since_best: int = 0
 
     def is_over(self, round_: int, score: float) -> bool:
-        """Take the score of the next round; return whether to stop."""
+        """Add the score of the next round; return whether to stop."""
         if not math.isfinite(score):
             return False
         if self.best_score is None or self._improvement(score, self.best_score) > self.min_delta:
@@ -60,9 +60,9 @@ class EarlyStopping:
 
 
 class EvaluationLog:
-    """Evaluates metrics after each round, keeps their history, and stops early (see `EarlyStopping`).
+    """Evaluates metrics after each round, records their history, and stops early (see `EarlyStopping`).
 
-    There is a warning of each metric that is not finite.
+    Metrics that are not finite raise a warning.
 
     Parameters
     ----------
@@ -71,13 +71,14 @@ class EvaluationLog:
     metrics
         The metrics. Early stopping watches the last one.
     patience
-        Number of rounds without a better value before stopping; None to never stop.
+        Number of rounds without improvement before stopping; None to never stop.
     callbacks
-        Called after each round with its number, from 1, and its metrics by name; one that returns True stops.
+        Functions to call after each round with its number, from 1, and its metrics by name; one that returns True
+        stops.
     rounds_before
-        Number of rounds of ``init_model``, from which rounds are counted on.
+        Number of rounds of ``init_model``, which rounds are counted from.
     min_delta
-        How much better a value must be than the best one.
+        The minimum improvement.
     """
 
     def __init__(
@@ -116,7 +117,7 @@ class EvaluationLog:
 
     @property
     def n_rounds(self) -> int:
-        """The number of rounds so far, with those of ``init_model``."""
+        """The number of rounds so far, including those of ``init_model``."""
         return self.rounds_before + len(self._history)
 
     @property
@@ -125,7 +126,7 @@ class EvaluationLog:
         return self._history[-1]
 
     def evaluate(self) -> dict[str, float]:
-        """Return the metrics at this moment."""
+        """Return the metrics at the current margins."""
         values = {}
         for set_name, rows in self._rows.items():
             for metric in self._metrics:
@@ -144,7 +145,7 @@ class EvaluationLog:
         return stop or self.stopped_by_callback
 
     def restore_round(self, values: Mapping[str, float]) -> bool:
-        """Take the metrics of a round as they were; return whether to stop early. Callbacks are not called."""
+        """Add the metrics of a saved round without callbacks; return whether to stop early."""
         self._history.append(dict(values))
         self._warn(values)
         if set(self._rows) <= {"train"}:
@@ -168,7 +169,7 @@ class EvaluationLog:
 
     @property
     def kept_round(self) -> int | None:
-        """The round so far up to which early stopping keeps the trees; None if it keeps all."""
+        """The round up to which early stopping keeps trees; None for all."""
         return None if self._stopping.patience is None else self.best_round
 
     def frame(self) -> pl.DataFrame:
@@ -182,14 +183,14 @@ class EvaluationLog:
 
 
 class AtBestRound:
-    """Takes a measure of the rows at the round whose trees are the model.
+    """Takes a measure of the rows at the best round.
 
     Parameters
     ----------
     measure
-        Returns the measure at this moment.
+        A function that returns the measure at the current margins.
     log
-        Says which round is the best.
+        The log, which knows the best round.
     """
 
     def __init__(self, measure: Callable[[], tuple[float, ...]], log: EvaluationLog) -> None:
@@ -207,7 +208,7 @@ class AtBestRound:
 
 
 def _refuse_same_columns(rows: Iterable[str], metrics: Sequence[AnyMetric]) -> None:
-    """Raise `ParameterError` if two columns of the history would have one name."""
+    """Raise `ParameterError` if two columns of the history would have the same name."""
     first: dict[str, tuple[str, str]] = {}
     for set_name in rows:
         for metric in metrics:

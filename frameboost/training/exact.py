@@ -1,8 +1,8 @@
 """Exact greedy splits between any two values (``tree_method="exact"``), and pruning of the grown tree.
 
-A split into two leaves that gains less than ``gamma`` is taken back, from the bottom up. Example: node 0 splits into 1
-and 2, node 2 into 3 and 4 with gain 0.5. With ``gamma`` 1 node 2 becomes a leaf, and the rows of 3 and 4 are in leaf 2;
-then node 0, whose children are both leaves now, is tried.
+Splits into two leaves with a gain below ``gamma`` are pruned bottom-up. Example: node 0 splits into 1 and 2, node 2
+into 3 and 4 with gain 0.5. With ``gamma`` 1 node 2 becomes a leaf with the rows of 3 and 4; then node 0, now with two
+leaves as children, is checked.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ __all__ = ["ExactSplitter", "GammaPruner"]
 class ExactSplitter:
     """Splits between any two values (``tree_method="exact"``; Chen & Guestrin 2016, algorithm 1).
 
-    A split below ``gamma`` is made all the same, and `GammaPruner` takes it back once the tree is grown: as in XGBoost,
-    a weak split may lead to strong ones.
+    Splits below ``gamma`` are made, and `GammaPruner` prunes them from the grown tree: as in XGBoost, a weak split may
+    lead to strong ones.
     """
 
     def __init__(self, engine: ColumnBlockEngine, settings: SplitSettings) -> None:
@@ -45,7 +45,7 @@ class ExactSplitter:
 
 
 class GammaPruner:
-    """Prunes trees after they are grown, as ``tree_method="exact"`` does (XGBoost's updater ``prune``)."""
+    """Prunes grown trees, as ``tree_method="exact"`` does (XGBoost's updater ``prune``)."""
 
     def __init__(self, engine: ColumnBlockEngine, gamma: float) -> None:
         self._engine = engine

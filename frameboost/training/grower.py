@@ -1,7 +1,7 @@
 r"""The growth of one tree: which nodes are split, where to stop, and the values of the leaves.
 
-Nodes are numbered in the order of their creation, the two children of a split one after the other. Example, depthwise,
-where node 2 gains too little to be split::
+Nodes are numbered in the order of creation, with the two children of a split consecutive. Example, depthwise, where
+node 2 gains too little to be split::
 
             0                 batch 1: node 0 into 1, 2
           /   \
@@ -12,9 +12,8 @@ where node 2 gains too little to be split::
 With ``lossguide`` each batch is one node, the one with the largest gain, so numbers follow the gains, not the levels.
 Some engines split several nodes at once (see `frameboost.training.look_ahead`); the tree is the same.
 
-A `GrownTree` can be repeated, by its moves and values. All trees of a fit become those of the model at once. An engine
-that grows whole trees names bins. Their thresholds are read from one array of the thresholds of all features, for all
-trees of the fit at once: one tree at a time takes as long as growing.
+A `GrownTree` can be replayed from its moves and values. The trees of a fit are converted to model trees together:
+engines that grow whole trees record bins, and looking up their thresholds tree by tree would take as long as growing.
 """
 
 from __future__ import annotations
@@ -60,30 +59,30 @@ _NO_LIMIT = 1 << 62
 
 @dataclass(frozen=True, slots=True)
 class Renewal:
-    """Leaf values that are the ``alpha`` quantile of ``residual`` over the rows of the leaf, weighted or not."""
+    """Leaf values that are the ``alpha`` quantile of ``residual`` over the rows of the leaf, optionally weighted."""
 
     residual: Scalar
     weight: Scalar | None
     alpha: float
 
     def leaf_values(self, engine: Engine, shrinkage: float) -> dict[int, float]:
-        """Return the values, shrunk, of the engine's nodes that have rows, by node."""
+        """Return the shrunk values of the engine's nodes that have rows, by node."""
         quantiles = engine.node_quantiles(self.residual, self.weight, self.alpha)
         return {node: value * shrinkage + 0.0 for node, value in quantiles.items()}  # + 0.0 turns -0.0 into 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class TreeTarget:
-    """What a tree is grown for.
+    """The output that a tree is grown for.
 
     Attributes
     ----------
     output, margin
         The output of the loss, and the name of its margin.
     min_gain
-        The gain that is no more than rounding: a split must gain more.
+        The gain that rounding can cause; a split must exceed it.
     renewal
-        The leaf values, where they are not −G/(H+λ).
+        The leaf renewal, if leaf values are not −G/(H+λ).
     """
 
     output: int
@@ -93,20 +92,20 @@ class TreeTarget:
 
 
 class TreeGrower:
-    """Grows trees one by one on an engine, and adds their leaf values to its margins and to those of followers.
+    """Grows trees on an engine, and adds their leaf values to its margins and to those of followers.
 
     Parameters
     ----------
     engine
         The engine over the training rows.
     followers
-        Engines over held-out rows, to which each split and leaf value is passed on.
+        Engines over held-out rows, which receive all splits and leaf values.
     search, settings
         The split search over its columns, and its settings.
     parameters
         Shape and regularisation of the trees.
     linear
-        Gives leaves slopes, if they are to have any; the engines are `LinearEngine`.
+        Fits slopes of linear leaves, or None; the engines are then `LinearEngine`.
     """
 
     def __init__(
@@ -133,14 +132,14 @@ class TreeGrower:
         self._max_depth = parameters.max_depth or _NO_LIMIT
 
     def grow(self, root_stats: Stats, target: TreeTarget, shrinkage: float) -> GrownTree:
-        """Grow one tree from the gradients that the engine holds, and add its leaf values to the margins.
+        """Grow one tree from the engine's gradients, and add its leaf values to the margins.
 
         Parameters
         ----------
         root_stats
             G and H of all rows.
         target
-            What the tree is grown for.
+            The output that the tree is grown for.
         shrinkage
             The factor of its leaf values.
         """
@@ -170,16 +169,16 @@ class TreeGrower:
     def grow_nodes(
         self, root: OpenNode, min_gain: float, *, ahead: bool
     ) -> tuple[list[OpenNode], list[Moves], dict[int, OpenNode]]:
-        """Grow the nodes of a tree that the engine has started, and move the rows.
+        """Grow the nodes of a tree started in the engine, and move the rows.
 
-        A split must gain more than ``min_gain``. With ``ahead`` nodes may be split ahead of their turn, where the
-        engine takes batches.
+        A split must gain more than ``min_gain``. With ``ahead`` nodes may be split ahead of their turn, if the engine
+        processes batches.
 
         Returns
         -------
         tuple
-            The nodes in the order of their creation, which have no values yet; the splits, in steps; and the leaf of
-            each node without children, by its number.
+            The nodes in the order of creation, without values; the splits, in steps; and the leaf of each childless
+            node, by index.
         """
         nodes = [root]
         if self._constraints.is_monotone:
@@ -205,9 +204,9 @@ class TreeGrower:
     def _batches(
         self, root: OpenNode, min_gain: float, *, ahead: bool
     ) -> Iterator[tuple[list[OpenNode], list[OpenNode]]]:
-        """Yield the nodes to split next, and those that have no children yet: the caller must set their children.
+        """Yield the nodes to split next, and the childless nodes; the caller must set their children.
 
-        With ``ahead`` the latter are more, as one call of the engine serves them all.
+        With ``ahead`` there are more of the latter, as one call of the engine serves all.
         """
         n_leaves, order = 1, self._policy()
         if root.split:
@@ -246,7 +245,7 @@ class TreeGrower:
         return moves
 
     def _find_splits(self, nodes: Sequence[OpenNode], min_gain: float) -> None:
-        """Find the best splits of sibling nodes, where the depth and the hessians allow any."""
+        """Find the best splits of sibling nodes, if depth and hessians allow any."""
         shallow = [node for node in nodes if node.depth < self._max_depth]
         if not self._needs_whole_levels:
             # A child needs H of at least min_child_weight, so a node with less than twice that is a leaf. Siblings stay
@@ -285,12 +284,12 @@ class TreeGrower:
             self._constraints.bound_values(nodes)
 
     def _is_light(self, node: OpenNode) -> bool:
-        """Whether a node predicts what its parent does, within its bounds; only a symmetric tree has one so small."""
+        """Whether a node predicts like its parent, within its bounds; only symmetric trees have such small nodes."""
         p = self._parameters
         return (p.min_child_weight > node.stats.H or p.min_child_samples > node.rows) and node.parent >= 0
 
     def _weights(self, nodes: Sequence[OpenNode]) -> FloatArray:
-        """Return each node's weight −G/(H+λ) within its bounds; 0 below min_child_weight, as XGBoost has it."""
+        """Return each node's weight −G/(H+λ) within its bounds; 0 below min_child_weight, as in XGBoost."""
         p = self._parameters
         G, H = np.array([node.stats.G for node in nodes]), np.array([node.stats.H for node in nodes])
         bounds, step = self._constraints.bounds(nodes), p.max_delta_step or 0.0
@@ -303,7 +302,7 @@ def _children(nodes: Sequence[OpenNode]) -> list[OpenNode]:
 
 
 def tree_of(nodes: Sequence[OpenNode], output: int) -> Tree:
-    """Return the tree of these nodes, renumbered in their order."""
+    """Return the tree of these nodes, renumbered in order."""
     number = {node.id: i for i, node in enumerate(nodes)}
     splits = [node.split if node.left is not None else None for node in nodes]
     return Tree(
@@ -328,10 +327,9 @@ Moves = dict[int, tuple[Split, int, int]]  # node -> its split, left child, righ
 
 @dataclass(frozen=True, slots=True)
 class GrownTree:
-    """A tree, and the calls of an engine that add its leaf values to the margins: the splits in steps, then values.
+    """A tree, and the engine calls that add its leaf values to the margins: the splits in steps, then values.
 
-    The calls are needed only where a tree is repeated, and so come from a function. The tree may still be as the engine
-    has grown it.
+    A function returns the calls, as only replays need them. The tree may still be in the engine's format.
     """
 
     tree: Tree | GrownArrays
@@ -340,7 +338,7 @@ class GrownTree:
 
     @classmethod
     def of(cls, tree: Tree | GrownArrays, margin: str, bin_of: Callable[[int, Physical | None], int]) -> GrownTree:
-        """Return a tree whose nodes have the same numbers in the engine (see `moves_of`)."""
+        """Return a tree with the engine's node indices (see `moves_of`)."""
 
         def calls() -> tuple[Sequence[Moves], Mapping[int, float], LinearColumns | None]:
             t = as_tree(tree)
@@ -360,7 +358,7 @@ class GrownTree:
 
 
 def add_values(engine: Engine, values: Mapping[int, float], linear: LinearColumns | None, margin: str) -> None:
-    """Add the values of leaves, some of which may be linear, to a margin of all rows of an engine."""
+    """Add leaf values, some possibly linear, to a margin of all rows of an engine."""
     if linear:
         cast(LinearEngine, engine).add_linear_leaves(values, linear, margin)
     else:
@@ -368,7 +366,7 @@ def add_values(engine: Engine, values: Mapping[int, float], linear: LinearColumn
 
 
 def moves_of(tree: Tree, bin_of: Callable[[int, Physical | None], int]) -> tuple[Moves, ...]:
-    """Return the splits of a grown tree level by level, as an engine takes them; nodes have the numbers of the tree.
+    """Return the splits of a grown tree level by level, for an engine; nodes have the indices of the tree.
 
     ``bin_of`` returns the bin of a numeric split, by feature and threshold, for engines that compare bins.
     """
@@ -396,13 +394,13 @@ class BinThresholds:
     Attributes
     ----------
     firsts
-        int64 (features,): where the thresholds of each feature start, by `Split.bin`.
+        int64 (features,): the start of each feature's thresholds, indexed by `Split.bin`.
     of_slots
-        All thresholds: None for categories and past the last cut, and at 0.
+        All thresholds; None for categories, past the last cut, and at 0.
     floats
-        float64: those that are floats, NaN for the others.
+        float64: the float thresholds, NaN for others.
     is_integer
-        bool: where they are neither floats nor None.
+        bool: whether they are neither floats nor None.
     """
 
     def __init__(self, bins: Sequence[Bins]) -> None:
@@ -421,20 +419,20 @@ class BinThresholds:
 
 
 class GrownArrays:
-    """The nodes of a tree that an engine has grown, copied from where the next tree is going to be.
+    """The nodes of a tree grown by an engine, copied before the next tree overwrites them.
 
     Parameters
     ----------
     grown
-        The nodes, with the values of their leaves.
+        The nodes, with leaf values.
     thresholds
         The thresholds of their bins.
     categories
-        The categories that nodes name, by node, ascending.
+        The categories in splits, by node, ascending.
     output
-        The output that the tree is for.
+        The output of the tree.
     linear
-        The linear leaves, if there are any.
+        The linear leaves, or None.
     """
 
     __slots__ = ("categories", "linear", "nodes", "output", "thresholds")

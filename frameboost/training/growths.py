@@ -1,4 +1,4 @@
-"""The ways in which the trees of a round are grown, and the choice of one for a fit."""
+"""Growing the trees of a round: the variants, and the choice of one for a fit."""
 
 from __future__ import annotations
 
@@ -37,20 +37,20 @@ _PAIR = ("g", "h", "draw")
 
 @dataclass(frozen=True)
 class FitEngines:
-    """The engines of a fit, over data that has been checked.
+    """The engines of a fit, over checked data.
 
     Attributes
     ----------
     training
-        The engine over the rows that the trees are grown on.
+        The engine over the training rows.
     held_out
-        Engines over other rows, to evaluate on.
+        Engines over held-out rows.
     is_weighted
         Whether there is a column of weights.
     offsets
-        What is added to the margins of a row, by their names, over its roles.
+        The offset of each margin, by name, over the roles.
     continues
-        Whether the rows start from the margins of a model, over the roles ``init_margin`` and so on.
+        Whether the rows start from the margins of a model, in the roles ``init_margin`` and so on.
     """
 
     training: Engine
@@ -68,20 +68,20 @@ def choose_growth(
     engines: FitEngines, search: SplitSearch, settings: SplitSettings, parameters: Parameters, loss: Loss,
     least_gains: Sequence[float], moved: Sequence[Engine],
 ) -> Growth:  # fmt: skip
-    """Return how the trees of a fit are grown.
+    """Return the growth for a fit.
 
     Parameters
     ----------
     engines
-        The rows to train on, and held-out rows.
+        The engines over training and held-out rows.
     search, settings
         The split search over the columns, and its settings.
     parameters
         Shape and regularisation of the trees.
     loss, least_gains
-        The loss, and for each of its outputs the gain that is no more than rounding.
+        The loss, and for each output the gain that rounding can cause.
     moved
-        The engines to whose margins dropped trees are added.
+        The engines with margins that dropped trees are added to.
     """
     training, held_out = engines.training, engines.held_out
     renewals = renewals_of(training, loss, is_weighted=engines.is_weighted)
@@ -102,12 +102,12 @@ def choose_growth(
 
 
 def is_for_all_outputs(parameters: Parameters, loss: Loss) -> bool:
-    """Whether a fit grows trees for all outputs at once, of which there are several."""
+    """Whether a fit grows one tree for several outputs."""
     return parameters.multi_strategy == "multi_output_tree" and loss.n_outputs > 1
 
 
 def _are_grown_whole(engine: Engine, settings: SplitSettings, parameters: Parameters) -> bool:
-    """Whether an engine grows the trees of a fit: without constraints, counted rows and weights of features."""
+    """Whether the engine grows whole trees for a fit: without constraints, counted rows and feature weights."""
     n_trees = parameters.n_estimators * parameters.num_parallel_tree * settings.n_outputs
     constraints = settings.constraints
     is_free = parameters.tree_method == "hist" and not constraints.is_monotone and constraints.sets is None
@@ -116,7 +116,7 @@ def _are_grown_whole(engine: Engine, settings: SplitSettings, parameters: Parame
 
 
 def renewals_of(rows: Rows, loss: Loss, *, is_weighted: bool) -> dict[int, Renewal]:
-    """Return the renewal of each output; none unless the loss has leaves of quantiles, as those of absolute errors."""
+    """Return the leaf renewal of each output; empty unless leaves are quantiles, as for absolute errors."""
     if not loss.renewal:
         return {}
     weights = weights_of_quantiles(rows, loss, is_weighted=is_weighted)
@@ -127,7 +127,7 @@ def renewals_of(rows: Rows, loss: Loss, *, is_weighted: bool) -> dict[int, Renew
 
 
 def weights_of_quantiles(rows: Rows, loss: Loss, *, is_weighted: bool) -> dict[int, Scalar]:
-    """Return what the rows count in the quantiles of each output, on grids; none if each counts as much."""
+    """Return the row weights of each output's quantiles, on grids; empty if all rows count equally."""
     weights = {k: loss.weights_of_quantiles(k, is_weighted=is_weighted) for k in range(len(loss.renewal))}
     return {
         output: rounded(rows, {"weight": weight})["weight"] for output, weight in weights.items() if weight is not None
@@ -135,7 +135,7 @@ def weights_of_quantiles(rows: Rows, loss: Loss, *, is_weighted: bool) -> dict[i
 
 
 class _Growth:
-    """What the growths here share: the sample of each tree, and a round that needs nothing before or after it."""
+    """The common part of growths: tree samples, and rounds that need nothing before or after."""
 
     def __init__(
         self, engine: Engine, grower: Any, loss: Loss, targets: Sequence[TreeTarget], features: FeatureSampler,
@@ -155,7 +155,7 @@ class _Growth:
         """See `Growth.weights`."""
 
     def sample(self, round_: int, index: int, output: int) -> Sample | None:
-        """Draw the features of the tree with that index in its round; return the sample of its rows."""
+        """Draw the features of the tree with that index in its round; return its row sample."""
         a_round = self._loss.n_outputs * self._parameters.num_parallel_tree
         self._features.start_tree(round_ * a_round + index)  # the number is part of each draw's key
         first = round_ - round_ % self._parameters.subsample_freq  # of the rounds that share a sample
@@ -184,7 +184,7 @@ class TreePerOutput(_Growth):
 
 
 class TreeForAllOutputs(_Growth):
-    """Grows ``num_parallel_tree`` trees a round, each for all outputs."""
+    """Grows ``num_parallel_tree`` trees in a round, each for all outputs."""
 
     def trees(self, round_: int) -> Iterable[GrownTree]:
         """See `Growth.trees`."""
@@ -201,7 +201,7 @@ class TreeForAllOutputs(_Growth):
 
 
 def sample_rows(rows: Rows, output: int, parameters: Parameters, tree: int) -> Sample | None:
-    """Return the sample that a tree is grown on, None for all rows."""
+    """Return the row sample of a tree, None for all rows."""
     share = parameters.subsample
     if share == 1.0:
         return None
@@ -221,7 +221,7 @@ def sample_rows(rows: Rows, output: int, parameters: Parameters, tree: int) -> S
 
 @lru_cache(maxsize=8)
 def _drawn_below(share: float) -> tuple[Expression, Expression]:
-    """Return g and h of rows that are drawn with that probability, 0 of others."""
+    """Return g and h of rows drawn with that probability, 0 for others."""
     g, h = (Expression(f"CASE WHEN draw < {share!r} THEN {x} ELSE 0 END", _PAIR) for x in "gh")
     return g, h
 
@@ -246,8 +246,8 @@ def _scaled(name: str, bound: float, parameters: Parameters, output: int | None 
 def _gradient_bound(rows: Rows, output: int, parameters: Parameters) -> float:
     """Return μ such that the probabilities p = min(1, size / μ) sum to the expected number of rows.
 
-    As a function of 1 / μ the sum is concave and piecewise linear. So Newton's method from μ = ∞ never overshoots; it
-    ends when a step leaves the set of rows with p = 1 as it is. Example, sizes 1, 2 and 9, 2 rows expected: with no row
+    As a function of 1 / μ the sum is concave and piecewise linear, so Newton's method from μ = ∞ never overshoots; it
+    ends when a step does not change the set of rows with p = 1. Example, sizes 1, 2 and 9, 2 rows expected: with no row
     at p = 1, μ = 12 / 2 = 6. Then the row of size 9 has p = 1 and the others share 1 row: μ = 3 / 1 = 3, the answer.
     """
     names, size = _names(output), _size(parameters, output)

@@ -41,7 +41,7 @@ _LEAST_PIVOT = 1e-9
 
 
 class LinearLeaves:
-    """Gives the leaves of trees slopes.
+    """Fits slopes for the leaves of trees.
 
     Parameters
     ----------
@@ -65,9 +65,9 @@ class LinearLeaves:
         Parameters
         ----------
         engine
-            The engine that has grown the tree.
+            The engine that grew the tree.
         number
-            The engine's number of each node, int64 (nodes,).
+            The engine's index of each node, int64 (nodes,).
         feature, left, value
             int64 and float64 (nodes,): as in `Tree`; a right child follows the left one.
         shrinkage
@@ -87,9 +87,9 @@ class LinearLeaves:
 
 
 def _ends(bins: Bins) -> tuple[float, float]:
-    """Return the ends to which a feature's numbers are clipped before they get slopes: those of its cuts, and as much.
+    """Return the range to which a feature is clipped before slopes apply: that of its cuts, extended by its width.
 
-    NaN if leaves may have no slopes of it.
+    NaN if the feature can't have slopes.
     """
     if may_have_slope(bins.feature) and bins.cuts:
         first, last = float(bins.cuts[0]), float(bins.cuts[-1])
@@ -105,9 +105,9 @@ def _ends(bins: Bins) -> tuple[float, float]:
 
 @kernel
 def paths_of_leaves(feature, left, ends):  # type: ignore[no-untyped-def]
-    """Return the leaves that may have slopes, int64 (leaves,), and the features that they may have slopes of.
+    """Return the leaves that may have slopes, int64 (leaves,), and the features of these slopes.
 
-    These are those of the last splits above it, the last one first, int64 (leaves, `MAX_TERMS`), and -1 past them.
+    Features are those of the last splits above a leaf, nearest first, int64 (leaves, `MAX_TERMS`), padded with -1.
     """
     n_nodes, count = len(feature), 0
     leaves, paths = np.empty(n_nodes, np.int64), np.full((n_nodes, MAX_TERMS), LEAF)
@@ -132,7 +132,7 @@ def paths_of_leaves(feature, left, ends):  # type: ignore[no-untyped-def]
 
 @kernel
 def grids_of_leaves(leaves, paths, ranges, ends):  # type: ignore[no-untyped-def]
-    """Return the grids of the sums of leaves, without those that have too few rows or whose numbers are all the same.
+    """Return the grids for the sums of leaves, without leaves with too few rows or with constant features.
 
     Parameters
     ----------
@@ -141,7 +141,7 @@ def grids_of_leaves(leaves, paths, ranges, ends):  # type: ignore[no-untyped-def
     ranges
         See `LinearEngine.leaf_ranges`.
     ends
-        float64 (features, 2): the ends to which their numbers are clipped.
+        float64 (features, 2): the ranges to which values are clipped.
 
     Returns
     -------
@@ -198,7 +198,7 @@ def slopes_of_leaves(leaves, features, terms, sums, penalties, shrinkage, larges
     shrinkage
         The factor of leaf values.
     largest
-        The largest magnitude of the tree's leaves without slopes.
+        The largest absolute leaf value of the tree without slopes.
     """
     linear_lambda, reg_lambda, reg_alpha, limit = penalties
     count = 0
@@ -248,7 +248,7 @@ def slopes_of_leaves(leaves, features, terms, sums, penalties, shrinkage, larges
 
 @kernel
 def solve_slopes(sums, n_terms, penalty, means, slopes):  # type: ignore[no-untyped-def]
-    """Write the means and slopes of a leaf's terms, by its sums (see `LinearEngine.leaf_sums`)."""
+    """Write the means and slopes of a leaf's terms, from its sums (see `LinearEngine.leaf_sums`)."""
     G, H = sums[0, 0], sums[1, 0]
     safe_H = H if H > 0.0 else 1.0
     scale, inverse, solved = np.zeros(n_terms), np.zeros(n_terms), np.zeros(n_terms)

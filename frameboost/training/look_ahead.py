@@ -1,10 +1,10 @@
-"""Splits ahead of their turn: an engine that takes about as long for many nodes as for one splits many at once.
+"""Split nodes ahead of their turn, for engines that take about as long for many nodes as for one.
 
-Grown by the largest gain, a tree is split one node at a time, and each split may take a query for its rows and one for
-the histograms of its children; in memory, most nodes are too small for two threads. A node whose gain is among the
-largest will mostly be split soon. So the engine splits it now, together with the one whose turn it is, and its
-children's splits wait until that node's turn comes. A node split ahead that has had no turn when the tree has all its
-leaves is a leaf: the rows of its children are in it. So the tree is the same as without.
+Lossguide growth splits one node at a time; each split may take a query for its rows and one for the histograms of its
+children, and in memory most nodes are too small for two threads. Nodes with gains among the largest will probably be
+split soon, so the engine splits them now, together with the current node, and their children's splits wait for the
+nodes' turns. A node split ahead that never gets its turn becomes a leaf again, with the rows of its children. So the
+tree is the same.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ __all__ = ["nodes_ahead", "undo_splits"]
 
 
 def nodes_ahead(waiting: Sequence[Ranked], budget: int) -> list[OpenNode]:
-    """Return the nodes to split ahead of their turn, in the order in which they seem to have it.
+    """Return the nodes to split ahead of their turn, in the expected order.
 
-    ``waiting`` is a heap of nodes that have a split, and ``budget`` is the number of splits left. The tree is grown on
-    from what is known; of the first third of the splits to come, those that have not been made are returned. Of the
-    others many will not come, as children that are not there yet have larger gains.
+    ``waiting`` is a heap of nodes that have a split, and ``budget`` is the number of splits left. The growth is
+    simulated from known splits; of its first third, the splits that are not made yet are returned. Many of the rest
+    would not happen, as unknown children have larger gains.
     """
     heap, ahead = list(waiting), []
     number = itertools.count(max((number for _, number, _ in waiting), default=0) + 1)
@@ -41,9 +41,9 @@ def nodes_ahead(waiting: Sequence[Ranked], budget: int) -> list[OpenNode]:
 
 
 def undo_splits(nodes: Sequence[OpenNode]) -> dict[int, OpenNode]:
-    """Make leaves of the nodes that were split ahead and had no turn; return the leaf of each node below them.
+    """Turn nodes that were split ahead without getting a turn into leaves; return the leaf of each node below them.
 
-    ``nodes`` are those of the tree, without the nodes below.
+    ``nodes`` are those of the tree, without the nodes below these leaves.
     """
     ids = {node.id for node in nodes}
     leaf_of: dict[int, OpenNode] = {}

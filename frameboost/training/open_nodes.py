@@ -1,15 +1,15 @@
-"""The open nodes of a growing tree: the order in which they are split, and what limits their splits.
+"""The open nodes of a growing tree: the order of growth, constraints, and feature sampling.
 
 The order is the ``grow_policy``. To add one, write a class here and add it to `GROW_POLICIES` and to the values of the
-parameter. Limits are the features that are drawn (`FeatureSampler`) and constraints, both as in XGBoost
+parameter. Splits are limited by feature sampling (`FeatureSampler`) and constraints, both as in XGBoost
 (src/tree/split_evaluator.h and src/tree/constraints.cc):
 
-- *Monotone.* A split on a constrained column is refused if its children's weights run against the direction. Otherwise
-  the mean of the two weights bounds all nodes below them: from above on the side that must be lower, from below on the
-  other. All descendants inherit the bounds. Example, x increasing, children with weights 1 and 3: the mean is 2, so no
-  leaf on the left predicts more than 2, and none on the right less. Missing values are outside the order.
-- *Interaction.* The columns on a path from the root are all in one set. The root may be split on any column; a column
-  in no set is alone on its path.
+- *Monotone.* A split on a constrained column is rejected if the weights of its children violate the direction.
+  Otherwise the mean of the two weights bounds all descendants: from above on the side that must be lower, from below on
+  the other. Example, x increasing, children with weights 1 and 3: the mean is 2, so no leaf on the left predicts more
+  than 2, and none on the right less. Missing values have no order.
+- *Interaction.* All columns on a path from the root belong to one set. The root may split on any column; a column in no
+  set interacts with none.
 """
 
 from __future__ import annotations
@@ -44,31 +44,31 @@ class OpenNode:
     Attributes
     ----------
     id
-        Number of the node, in the order of creation; the root is 0.
+        The node index, in the order of creation; the root is 0.
     depth
-        The root's is 0.
+        The depth; the root has 0.
     stats
         G and H of its rows.
     parent
-        Number of its parent; -1 for the root.
+        The index of its parent; -1 for the root.
     sibling
         The other child of its parent.
     is_smaller
-        Whether its H is the smaller one of the two siblings; a tie goes to the left one.
+        Whether its H is the smaller of the two siblings; ties go to the left.
     split
-        Its best split, if there is one.
+        Its best split, or None.
     left, right
         Its children, once split.
     value
-        Its leaf value, which inner nodes have too; set once the tree is grown.
+        Its value as a leaf, also of inner nodes; set once the tree is grown.
     lower, upper
         The bounds of its weight, from monotone constraints.
     path
-        The features that its ancestors were split on, if there are interaction constraints.
+        The split features of its ancestors, if there are interaction constraints.
     outputs
-        In a tree for several outputs, of which ``stats`` are sums: G and H of each, float64 (outputs, 2).
+        G and H of each output in a tree for several, float64 (outputs, 2); ``stats`` are their sums.
     rows
-        The number of its rows, in a symmetric tree whose rows are counted.
+        The number of its rows, in a symmetric tree that counts rows.
     """
 
     id: int
@@ -88,7 +88,7 @@ class OpenNode:
     rows: float = math.inf
 
     def divide(self, next_id: int) -> tuple[OpenNode, OpenNode]:
-        """Create the two children, numbered ``next_id`` and ``next_id + 1``, with the bounds of the node."""
+        """Create the two children, with indices ``next_id`` and ``next_id + 1`` and the bounds of the node."""
         assert self.split is not None
         split, depth, lower, upper = self.split, self.depth + 1, self.lower, self.upper
         is_left_smaller = split.left.H <= split.right.H
@@ -109,17 +109,17 @@ Ranked = tuple[float, int, OpenNode]  # −gain, a number that is unique, and th
 
 
 class GrowPolicy(Protocol):
-    """The nodes of a tree that have a split, and wait for their turn."""
+    """The nodes of a tree that have a split and wait for their turn."""
 
     def add(self, node: OpenNode) -> None:
-        """Let a node wait; nodes are added in the order of their creation."""
+        """Add a waiting node; nodes are added in the order of creation."""
 
     def next(self, budget: int) -> list[OpenNode]:
-        """Take the nodes to split now, none to stop; ``budget`` is the number of leaves that may still be added."""
+        """Take the nodes to split next, empty to stop; ``budget`` is the number of leaves that may still be added."""
 
 
 class Depthwise:
-    """Splits the whole level, or as much of it as the budget allows, from left to right."""
+    """Splits a whole level, as far as the budget allows, from left to right."""
 
     def __init__(self) -> None:
         self._level: list[OpenNode] = []
@@ -135,7 +135,7 @@ class Depthwise:
 
 
 class Symmetric(Depthwise):
-    """Splits the whole level, or nothing if the budget does not allow that."""
+    """Splits a whole level, or nothing if the budget does not suffice."""
 
     def next(self, budget: int) -> list[OpenNode]:
         """See `GrowPolicy.next`."""
@@ -144,12 +144,12 @@ class Symmetric(Depthwise):
 
 
 class Lossguide:
-    """Splits the node with the largest gain; of equal ones the first created.
+    """Splits the node with the largest gain; ties go to the first created.
 
     Attributes
     ----------
     waiting
-        The nodes that wait, as a heap.
+        The waiting nodes, as a heap.
     """
 
     def __init__(self) -> None:
@@ -179,7 +179,7 @@ GROW_POLICIES: dict[str, type[GrowPolicy]] = {
 
 @dataclass(frozen=True, slots=True)
 class Constraints:
-    """The constraints of a fit, by feature number.
+    """The constraints of a fit, by feature index.
 
     Attributes
     ----------
@@ -205,7 +205,7 @@ class Constraints:
         Raises
         ------
         ParameterError
-            If they name a column that is no feature, or a direction along one that has no order.
+            If they name a column that is not a feature, or a direction of one without an order.
         """
         number_of = {feature.name: i for i, feature in enumerate(features)}
         monotone = np.zeros(len(features), dtype=np.int8)
@@ -227,7 +227,7 @@ class Constraints:
         return cls(monotone, tuple(sets))
 
     def limits(self, nodes: Sequence[OpenNode], allowed: npt.NDArray[np.bool_]) -> SplitLimits:
-        """Return the limits on the splits of open nodes; ``allowed``: bool (nodes, features), the features drawn."""
+        """Return the limits on the splits of open nodes; ``allowed``: bool (nodes, features), the sampled features."""
         if self.sets is not None:
             interacting = np.ones_like(allowed)
             for row, node in zip(interacting, nodes, strict=True):
@@ -244,18 +244,18 @@ class Constraints:
         return _unbounded(len(nodes))
 
     def _companions(self, path: frozenset[int]) -> frozenset[int]:
-        """Return the features that may follow those of ``path``: they, and the sets that contain all of them."""
+        """Return the features that may follow ``path``: those in it, and the sets that contain all of them."""
         return path.union(*(members for members in self.sets or () if path <= members))
 
     def narrow(self, node: OpenNode, left_weight: float, right_weight: float) -> None:
-        """Set the bounds of the two children of a node that was split on a constrained feature.
+        """Set the bounds of the children of a node split on a constrained feature.
 
         Parameters
         ----------
         node
-            A node whose children have the node's bounds.
+            A node; its children have its bounds.
         left_weight, right_weight
-            Their weights: within those bounds, or that of a node above.
+            Their weights, within those bounds, or the weight of an ancestor.
         """
         split, left, right = node.split, node.left, node.right
         assert split is not None and left is not None and right is not None
@@ -270,10 +270,11 @@ class Constraints:
             left.lower = right.upper = middle
 
     def bound_values(self, nodes: Sequence[OpenNode]) -> None:
-        """Clip the values of the leaves of a tree, parents first, whose values are no weights, as quantiles are not.
+        """Clip renewed leaf values (quantiles) of a tree to monotone bounds, parents first.
 
-        Their bounds are as those of weights, with the mean of its leaves by H for the value of an inner node. XGBoost
-        and scikit-learn renew leaves without bounds, so that predictions may turn; LightGBM refuses the combination.
+        Bounds are derived as for weights, with the H-weighted mean of its leaves as the value of an inner node. XGBoost
+        and scikit-learn renew leaves without bounds, so that predictions may violate the constraints; LightGBM rejects
+        the combination.
         """
         means: dict[int, float] = {}
         for node in reversed(nodes):
@@ -299,7 +300,7 @@ def _unbounded(count: int) -> FloatArray:
 def _asks_for_presence(split: Split) -> bool:
     """Whether the split separates missing values from all others, which has no direction.
 
-    As in XGBoost such a split is made in either direction, and its children are bounded as those of any other.
+    As in XGBoost such a split is allowed in either direction, and its children are bounded like those of any other.
     """
     return split.threshold is None and split.categories is None
 
@@ -314,10 +315,10 @@ def _number(parameter: str, name: str, number_of: dict[str, int]) -> int:
 
 
 class FeatureSampler:
-    """Draws features: ``colsample_bytree`` of all, ``colsample_bylevel`` of those, ``colsample_bynode`` of those.
+    """Samples features: ``colsample_bytree`` of all, ``colsample_bylevel`` of those, ``colsample_bynode`` of those.
 
-    With ``weights``, one for each feature, the features with the least −ln(u) / weight are drawn, where u is uniform:
-    exponential variates (Efraimidis & Spirakis 2006, "Weighted random sampling with a reservoir").
+    With ``weights``, one for each feature, the features with the smallest −ln(u) / weight for uniform u are drawn
+    (exponential variates; Efraimidis & Spirakis 2006, "Weighted random sampling with a reservoir").
     """
 
     def __init__(self, n_features: int, parameters: Parameters, weights: Sequence[float] | None = None) -> None:
@@ -330,11 +331,11 @@ class FeatureSampler:
         self._are_same = parameters.colsample_bylevel == parameters.colsample_bynode == 1.0  # in all nodes of a tree
 
     def start_tree(self, tree: int) -> None:
-        """Sample the columns of a tree, by its number."""
+        """Sample the features of a tree, by its index."""
         self._tree, self._of_tree = tree, None
 
     def draws(self) -> FeatureDraws | None:
-        """Return how the features of the tree are drawn; None for all features in every node."""
+        """Return how the features of the tree are sampled; None for all features in every node."""
         p = self._parameters
         shares = p.colsample_bytree, p.colsample_bylevel, p.colsample_bynode
         if shares == (1.0, 1.0, 1.0):
@@ -343,7 +344,7 @@ class FeatureSampler:
         return FeatureDraws(shares, (by_tree, by_level, by_node))
 
     def allowed(self, nodes: Sequence[OpenNode]) -> npt.NDArray[np.bool_]:
-        """Return for each node which features it may split on: bool (nodes, features)."""
+        """Return the features that each node may split on: bool (nodes, features)."""
         if self._of_tree is None:
             self._of_tree = self._drawn(self._all, self._parameters.colsample_bytree, _BY_TREE)
             if self._parameters.colsample_bytree < 1.0:

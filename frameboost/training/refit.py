@@ -1,4 +1,4 @@
-"""Refitting: new leaf values for old trees from other rows, with the splits as they are."""
+"""Refit leaf values to other rows, with the same splits."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def refitted(
     Raises
     ------
     ParameterError
-        If the model can't be refitted, or a column is not there or has another type.
+        If the model can't be refitted, or a column is missing or has another type.
     DataError
         If the rows can't be trained on.
     """
@@ -110,7 +110,7 @@ def _check_types(source: Source, features: Sequence[Feature]) -> None:
 
 
 class _Refitter:
-    """Repeats the rounds of training with the splits of a model: gradients, then the leaf values of each tree."""
+    """Replays the rounds of training with the splits of a model: gradients, then the leaf values of each tree."""
 
     def __init__(self, rows: RefitEngine, ensemble: Ensemble, decay_rate: float, *, is_weighted: bool) -> None:
         self._rows = rows
@@ -148,7 +148,7 @@ class _Refitter:
         return replace(tree, value=tuple(values), cover=tuple(sums[1].tolist()))
 
     def _values(self, tree: Tree, sums: FloatArray, shrinkage: float) -> list[float]:
-        """Return the values of the nodes; those that no row reaches keep theirs, as far as the bounds let them."""
+        """Return the values of the nodes; unreached ones keep theirs within the bounds."""
         renewed: dict[int, float] = {}
         if (renewal := self._renewals.get(tree.output)) is not None:
             renewed = self._rows.node_quantiles(renewal.residual, renewal.weight, renewal.alpha)
@@ -187,7 +187,7 @@ class _Refitter:
         return float(bounded_weight(G, H, *self._penalties, *bounds))
 
     def _bounds(self, tree: Tree, sums: FloatArray, shrinkage: float) -> list[tuple[float, float]]:
-        """Return the bounds of each node's weight, from monotone constraints, as `Constraints.narrow` sets them."""
+        """Return the bounds of each node's weight from monotone constraints, as `Constraints.narrow` sets them."""
         bounds = [(-math.inf, math.inf)] * len(tree)
         if not self._constraints.is_monotone or tree.output in self._renewals:
             return bounds
@@ -211,7 +211,7 @@ class _Refitter:
         return [(node.lower, node.upper) for node in nodes]
 
     def _nodes(self, tree: Tree, sums: FloatArray) -> list[OpenNode]:
-        """Return the nodes of a tree as they were while it was grown, with their sums over these rows."""
+        """Return the nodes of a tree as while growing, with their sums over these rows."""
         nodes = [OpenNode(n, 0, Stats(*sums[:2, n].tolist()), rows=float(sums[2, n])) for n in range(len(tree))]
         for number, (split, _, _) in _moves(tree):
             node = nodes[number]
@@ -220,6 +220,6 @@ class _Refitter:
 
 
 def _moves(tree: Tree) -> Iterator[tuple[int, tuple[Split, int, int]]]:
-    """Yield the moves of all nodes; the rows are not binned, so that bins are of no matter."""
+    """Yield the moves of all nodes; bins are irrelevant, as the rows are not binned."""
     for level in moves_of(tree, lambda *_: 0):
         yield from level.items()

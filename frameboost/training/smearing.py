@@ -1,4 +1,4 @@
-"""The errors of a fit to transformed labels, by which predictions are smeared (see `frameboost.losses.transforms`)."""
+"""Estimate the errors of a fit to transformed labels, for smearing (see `frameboost.losses.transforms`)."""
 
 from __future__ import annotations
 
@@ -20,17 +20,16 @@ _WEIGHT = Expression("weight", ("weight",))
 
 
 class Smearing(AtBestRound):
-    """Takes the means over errors at the round whose trees are the model.
+    """Takes the mean errors at the best round.
 
     Parameters
     ----------
     loss
-        The loss, which is transformed.
+        The loss, with a transform.
     rows
-        The rows whose errors these are: those that are validated on, as the trees have not seen them, or else those
-        that are trained on.
+        The rows to take errors on: held-out rows, which the trees have not seen, or else training rows.
     log
-        Says which round is the best.
+        The log, which knows the best round.
     """
 
     def __init__(self, loss: Loss, rows: Rows, log: EvaluationLog) -> None:
@@ -38,7 +37,7 @@ class Smearing(AtBestRound):
         self._loss, self._rows = loss, rows
 
     def of(self, ensemble: Ensemble) -> Ensemble:
-        """Return the ensemble that was trained with its link smeared, after the last round."""
+        """Return the trained ensemble with a smeared link, after the last round."""
         numbers = self.value()
         parameters = {**ensemble.parameters, "smearing": list(numbers)}
         return replace(ensemble, loss=with_smearing(ensemble.loss, numbers), parameters=parameters)

@@ -1,8 +1,8 @@
-"""The best split of each open node, from histograms, half of which are summed by subtraction.
+"""The best split of each open node, from histograms, half of them by subtraction.
 
-Of two siblings only the lighter one is summed from its rows; the other is parent − sibling. Sums on the gradient grid
-are exact, so the difference is bit for bit the sum over the sibling's rows. Worked example, one feature of three bins,
-sums of g:
+Only the lighter of two siblings is summed from its rows; the other is parent − sibling. Sums on the gradient grid are
+exact, so the difference is bit for bit the sum over the sibling's rows. Example, one feature with three bins, sums of
+g:
 
 =======================  ================  ==================================================
 node 0 (root)            ``[4, -1, 2]``    summed
@@ -58,9 +58,9 @@ class SplitSettings:
     Attributes
     ----------
     penalties
-        Regularisation, which gains depend on.
+        The regularisation of gains.
     constraints, features
-        Constraints on the trees, and the features that are drawn for each node.
+        Constraints on the trees, and feature sampling.
     gamma
         The least gain of a split.
     workers
@@ -84,31 +84,31 @@ class SplitSettings:
         return self.constraints.limits(nodes, self.features.allowed(nodes))
 
     def least_gain(self, min_gain: float) -> float:
-        """Return the least gain of a split that is made, where it must gain more than ``min_gain``."""
+        """Return the minimum gain of a split that must also exceed ``min_gain``."""
         return max(math.nextafter(min_gain, math.inf), self.gamma)
 
 
 class Pruner(Protocol):
-    """Takes back weak splits of a grown tree."""
+    """Prunes weak splits of a grown tree."""
 
     def prune(self, nodes: Sequence[OpenNode]) -> tuple[list[OpenNode], dict[int, OpenNode]]:
-        """Take back weak splits; return the nodes that are left, and for each grown leaf the leaf of its rows now."""
+        """Prune weak splits; return the remaining nodes, and for each grown leaf the leaf that now has its rows."""
 
     def move_rows(self, leaf_of: Mapping[int, OpenNode]) -> None:
-        """Move the rows of grown leaves to the leaves that they belong to now."""
+        """Move the rows of grown leaves to the remaining leaves."""
 
 
 class Splitter(Protocol):
     """Finds the best splits of open nodes, one tree at a time."""
 
     def best_splits(self, nodes: Sequence[OpenNode], min_gain: float) -> list[Split | None]:
-        """Return the best split of each node, None for a node that becomes a leaf; a split gains more than that."""
+        """Return the best split of each node with a gain above ``min_gain``, None for a node that becomes a leaf."""
 
     def end_tree(self) -> None:
-        """Drop what is kept for the tree."""
+        """Drop the state of the tree."""
 
     def bin_of(self, feature: int, threshold: Physical | None) -> int:
-        """Return the `Split.bin` of a split at a threshold, for a tree that is repeated from a checkpoint.
+        """Return the `Split.bin` of a split at a threshold, to replay a tree from a checkpoint.
 
         Raises
         ------
@@ -126,11 +126,11 @@ class SplitSearch:
     splitter
         Finds the best split of each open node.
     bins
-        The bins of all features, with their categories; where bins don't last the fit, without cuts.
+        The bins of all features, with their categories; without cuts if they change during the fit.
     pruner
-        Takes back weak splits of a grown tree; None where they are never made.
+        Prunes weak splits of a grown tree; None if they are never made.
     needs_whole_levels
-        Whether the splitter must see every node of a level, those that are too light to be split too.
+        Whether the splitter must see every node of a level, including those too light to split.
     """
 
     splitter: Splitter
@@ -140,12 +140,12 @@ class SplitSearch:
 
 
 class BinSplitter:
-    """What splitters at the boundaries of bins share: the bins' layout, and the histograms of a tree's open nodes.
+    """The common part of splitters between bins: the layout of bins, and the histograms of open nodes.
 
     Parameters
     ----------
     histograms, n_slots
-        Sums histograms, and the number of slots of each.
+        The source of histograms, and the number of slots of each.
     layout, settings
         The bins, and the settings of the fit.
     """
@@ -156,15 +156,15 @@ class BinSplitter:
         self._is_categorical = layout.is_categorical if layout.is_categorical.any() else None
 
     def _histograms_of(self, nodes: Sequence[OpenNode]) -> tuple[FloatArray, IntArray]:
-        """Return histograms, float64 (histograms, slots, 2), and the index among them of each node's.
+        """Return histograms, float64 (histograms, slots, 2), and the index of each node's.
 
-        Where rows are counted, the numbers of rows are in the histogram behind that.
+        If rows are counted, the next histogram has the numbers of rows.
         """
         sums, indices = self._pool.of(nodes)
         return sums.reshape(-1, self._layout.n_slots, 2), indices * (sums.shape[1] // self._layout.n_slots)
 
     def _leaves(self, nodes: Sequence[OpenNode], features: IntArray, gains: FloatArray, min_gain: float) -> list[bool]:
-        """Return which nodes become leaves, as no feature (-1) splits them or too little is gained; forget them."""
+        """Return which nodes become leaves, as no feature (-1) splits them or the gain is too small; forget them."""
         least_gain = self._settings.least_gain(min_gain)
         are_leaves: list[bool] = ((features < 0) | (gains < least_gain)).tolist()
         for node, is_leaf in zip(nodes, are_leaves, strict=True):
@@ -182,7 +182,7 @@ class BinSplitter:
 
 
 class HistogramSplitter(BinSplitter):
-    """Splits at the boundaries of bins (``tree_method="hist"``), from the sums of gradients in each bin."""
+    """Splits between bins (``tree_method="hist"``), from sums of gradients by bin."""
 
     def __init__(self, histograms: HistogramSource, layout: SlotLayout, settings: SplitSettings) -> None:
         super().__init__(*with_rows(histograms, layout, settings), layout, settings)
@@ -211,7 +211,7 @@ class HistogramSplitter(BinSplitter):
         ]
 
     def _split(self, node: OpenNode, histogram: FloatArray, choice: list[int], sums: list[float]) -> Split:
-        """Return the split that the kernel has chosen: feature, bin (or category), side of missing; gain, GL, HL."""
+        """Return the kernel's choice as a split: feature, bin (or category), missing direction; gain, GL, HL."""
         feature, position, missing_left = choice
         gain, GL, HL = sums
         left = Stats(GL, HL)
@@ -228,14 +228,14 @@ class HistogramSplitter(BinSplitter):
 
 
 class HistogramSource(Protocol):
-    """Sums histograms: a `HistogramEngine`, of which no more is needed here."""
+    """A source of histograms: the part of `HistogramEngine` that splitters need."""
 
     def histograms(self, nodes: Sequence[int], out: FloatArray, indices: IntArray) -> None:
         """See `frameboost.engines.contract.HistogramEngine.histograms`."""
 
 
 class HistogramPool:
-    """The histograms that later ones are subtracted from, in one array that grows and is reused tree by tree."""
+    """The histograms that later ones are subtracted from, in one growing array that trees reuse."""
 
     def __init__(self, source: HistogramSource, n_slots: int, workers: Workers) -> None:
         self._source = source
@@ -246,9 +246,9 @@ class HistogramPool:
         self._free: list[int] = []
 
     def of(self, nodes: Sequence[OpenNode]) -> tuple[FloatArray, npt.NDArray[np.int64]]:
-        """Return histograms, float64 (histograms, slots, 2), and the index among them of each of ``nodes``.
+        """Return histograms, float64 (histograms, slots, 2), and the index of each of ``nodes``.
 
-        Siblings must be in the same call. A parent's histogram is gone afterwards: the sibling has its index.
+        Siblings must be in the same call. The heavier sibling overwrites the histogram of its parent.
         """
         summed = [node for node in nodes if node.is_smaller or node.parent not in self._indices]
         free = self._free_indices(len(summed))
@@ -282,17 +282,17 @@ class HistogramPool:
         return [self._free.pop() for _ in range(count)]
 
     def forget(self, node: int) -> None:
-        """Free the index of a node that has become a leaf."""
+        """Free the index of a node that becomes a leaf."""
         self._free.append(self._indices.pop(node))
 
     def clear(self) -> None:
-        """Free all indices: the tree is grown."""
+        """Free all indices after a tree."""
         self._free += self._indices.values()
         self._indices.clear()
 
 
 def with_rows(histograms: HistogramSource, layout: SlotLayout, settings: SplitSettings) -> tuple[HistogramSource, int]:
-    """Return what sums the histograms of a splitter, with the numbers of rows if they are counted, and their slots."""
+    """Return the source of histograms for a splitter, with numbers of rows if they are counted, and its slots."""
     if settings.penalties.least_rows is None:
         return histograms, layout.n_slots
     counting = cast(CountingEngine, histograms)
@@ -300,7 +300,7 @@ def with_rows(histograms: HistogramSource, layout: SlotLayout, settings: SplitSe
 
 
 class _WithRows:
-    """Sums histograms of g and h, and behind each one that has the number of rows of each bin in place of g."""
+    """Sums histograms of g and h, each followed by one with the number of rows of each bin instead of g."""
 
     def __init__(self, engine: CountingEngine, n_slots: int, *, h_counts_rows: bool) -> None:
         self._engine, self._n_slots, self._h_counts_rows = engine, n_slots, h_counts_rows

@@ -1,8 +1,8 @@
 """Symmetric (oblivious) trees: every node of a level has the same split (Kohavi 1994; CatBoost's trees).
 
-The leaf of a row is a number with a bit a level, which SQL and polars look up in a list without walking the tree.
-Example, depth 2: ``x < 3`` on the first level and ``y < 5`` on the second; the row x = 4, y = 1 has the bits 1 and 0 (1
-where it goes right), so it is in leaf 0b10.
+The leaf index of a row has one bit per level, so that SQL and polars look up its value in a list without walking the
+tree. Example, depth 2: ``x < 3`` on the first level and ``y < 5`` on the second; the row x = 4, y = 1 has the bits 1
+(right) and 0 (left), so it is in leaf 0b10.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class SymmetricSplitter(BinSplitter):
     def best_splits(self, nodes: Sequence[OpenNode], min_gain: float) -> list[Split | None]:
         """Return the level's split for each of its nodes, with the node's sums; None for all if it gains nothing.
 
-        The gain of each node's split is an even share of the level's.
+        The gain of each node's split is an equal share of the level's.
         """
         histograms, indices = self._histograms_of(nodes)
         if nodes[0].parent < 0:
@@ -62,7 +62,7 @@ class SymmetricSplitter(BinSplitter):
         return Split(feature, gain, nothing, nothing, missing_left, bin=position, threshold=threshold)
 
     def _of_node(self, shared: Split, histograms: FloatArray, index: int) -> Split:
-        """Return the level's split with the sums of one node, and the numbers of rows if they are counted."""
+        """Return the level's split with the sums of one node, and numbers of rows if they are counted."""
         slots = slice(self._layout.offsets[shared.feature], self._layout.offsets[shared.feature + 1])
         of_feature = histograms[index, slots]
         is_left = shared.goes_left(len(of_feature))

@@ -1,6 +1,6 @@
 """A fit from the engines over checked data to an ensemble: the tree method, base margins, rounds, warnings.
 
-To add a tree method, write a row of ``_TREE_METHODS``, and the name to the parameter. If no contract of
+To add a tree method, add it to ``_TREE_METHODS``, and its name to the parameter. If no contract of
 `frameboost.engines.contract` fits, add one, and an opener to the engines that satisfy it.
 """
 
@@ -65,9 +65,9 @@ def train(
     Parameters
     ----------
     engines
-        The rows to train on and to evaluate on.
+        The engines over training and held-out rows.
     method
-        The tree method, which opened the engines.
+        The tree method that opened the engines.
     loss, parameters
         The loss, and all other settings.
     user_bins
@@ -77,9 +77,9 @@ def train(
     workers
         Threads of the split search.
     after_round
-        Called with the number of rounds after each one.
+        Functions to call after each round with the number of rounds.
     checkpoint
-        Where rounds are saved, and those that are there are taken from.
+        The checkpoint to save rounds to and resume from.
     """
     training, p = engines.training, parameters
     is_counted = p.min_child_samples > 0 and h_counts_rows(p, loss, is_weighted=engines.is_weighted)
@@ -128,21 +128,21 @@ def train(
 
 
 def _numbered_from(first: int, call: Callable[[int], None]) -> Observer:
-    """Return what calls a function with the number of rounds of this fit."""
+    """Return a function that calls another with the number of rounds of this fit."""
     return lambda round_, _: call(round_ + 1 - first)
 
 
 def h_counts_rows(parameters: Parameters, loss: Loss, *, is_weighted: bool) -> bool:
-    """Whether H is the number of rows that have a gradient, as the hessian of each is 1."""
+    """Whether H is the number of rows with a gradient, as each hessian is 1."""
     is_drawn_by_size = parameters.sampling_method == "gradient_based" and parameters.subsample < 1
     return not is_weighted and not is_drawn_by_size and all(each.hessian.text == "1" for each in loss.outputs)
 
 
 def least_rows_as_weight(parameters: Parameters, features: Sequence[Feature], loss: Loss) -> Parameters:
-    """Return the parameters with ``min_child_samples`` in ``min_child_weight``, if they may be: where H counts rows.
+    """Return the parameters with ``min_child_samples`` merged into ``min_child_weight`` if H counts rows.
 
-    Not where categories are sorted, as those lighter than that have no weight in their order; nor in a tree for several
-    outputs, where a child may weigh less than that in one of them.
+    Not if categories are sorted, as lighter ones would drop out of the order; nor in a tree for several outputs, where
+    a child may weigh less in one of them.
     """
     is_vector = parameters.multi_strategy == "multi_output_tree" and loss.n_outputs > 1
     if is_vector or any(each.type.is_categorical for each in features):
@@ -171,10 +171,10 @@ _FLAT = 1e-9  # a change of the sum of gradients, as a share, that is none
 def start_margins(
     rows: Sequence[Engine], loss: Loss, offsets: Mapping[str, Expression], *, is_weighted: bool, continues: bool
 ) -> tuple[float, ...]:
-    """Set the margins and predictions of all rows before the first tree; return the base margins.
+    """Set the initial margins and predictions of all rows; return the base margins.
 
-    ``rows`` are those of training, then held-out rows. If the fit ``continues``, they start from the margins of a
-    model, in the roles ``init_margin`` and so on.
+    ``rows`` are training rows, then held-out rows. If the fit ``continues``, they start from the margins of a model, in
+    the roles ``init_margin`` and so on.
     """
     if continues:
         base, firsts = (0.0,) * loss.n_outputs, [f"init_{name}" for name in loss.margins]
@@ -189,11 +189,11 @@ def start_margins(
 
 
 def min_gains(rows: Rows, loss: Loss) -> tuple[float, ...]:
-    """Return for each output the gain that is no more than rounding: 10⁻⁶, or less where no row could gain 1.
+    """Return for each output the gain that rounding can cause: 10⁻⁶, or less if no row could gain 1.
 
-    Alone in a leaf, a row gains g²/h, which measures the size of targets and weights. Gradients that are only rounding,
-    as those of a fitted model, don't. Where the squares are too small for floats, no gain is enough. Losses whose terms
-    are sums over other rows, as those of queries, have gradients of another size.
+    A row alone in a leaf gains g²/h, which measures the scale of targets and weights, unless gradients are only
+    rounding, as those of a fitted model. If the squares underflow, no gain is enough. Losses with terms over other
+    rows, such as those of rankings, have gradients of another scale.
     """
     by_default = (MIN_GAIN,) * loss.n_outputs
     if not all(isinstance(term, Expression) for term in loss.terms.values()):
@@ -217,7 +217,7 @@ def min_gains(rows: Rows, loss: Loss) -> tuple[float, ...]:
 
 
 def plus(start: Expression, offset: Expression | None) -> Expression:
-    """Return a start of margins with an offset, if there is one, added to it."""
+    """Return the start of margins with any offset added."""
     if offset is None:
         return start
     return Expression(f"({start.text}) + {offset.text}", tuple(dict.fromkeys((*start.columns, *offset.columns))))
@@ -228,18 +228,18 @@ def base_margins(
 ) -> tuple[float, ...]:
     """Return the margin before the first tree, for each output.
 
-    Beside an offset it is the constant that minimises the loss.
+    Given an offset, it is the constant that minimises the loss.
 
     Parameters
     ----------
     rows
         Binned rows, before their margins are set.
     loss
-        The loss, which determines how the base margin is estimated, or has it.
+        The loss, which has the base margin or determines its estimate.
     offsets
-        What is added to the margins of a row, by their names, over its roles.
+        The offset of each margin, by name, over the roles.
     is_weighted
-        Whether the rows have weights; weighted quantiles have another definition.
+        Whether rows have weights; weighted quantiles are defined differently.
     """
     n, start = loss.n_outputs, loss.start
     rows.add_columns({**loss.fitted, **loss.class_factor})
@@ -263,7 +263,7 @@ def base_margins(
 
 
 def _of_constant_labels(rows: Rows, loss: Loss) -> tuple[float, ...] | None:
-    """Return the margins of labels that are all equal, which one Newton step may miss by far; None of others."""
+    """Return the margins for constant labels, which one Newton step may miss by far; None for others."""
     if loss.family != "reg" or loss.definition is not None:
         return None
     labels = dict.fromkeys(map(loss.label_of, range(loss.n_outputs)))
@@ -282,7 +282,7 @@ def _means(rows: Rows, loss: Loss) -> tuple[float, ...]:
 
 
 def _moments(rows: Rows, loss: Loss) -> tuple[float, ...]:
-    """Return the margins of the mean label, or the user's mean, and of the variance about it."""
+    """Return the margins of the mean label, or of the user's mean, and of the variance about it."""
     label, margins_of = loss.start.label, loss.start.margins_of
     assert label is not None
     assert margins_of is not None
@@ -298,7 +298,7 @@ def _moments(rows: Rows, loss: Loss) -> tuple[float, ...]:
 
 
 def _of_classes(loss: Loss) -> dict[str, Expression]:
-    """Return what the rows of each class count for, by its number."""
+    """Return the total weight of each class, by index."""
     return {
         str(k): loss.counted(Expression(f"CASE WHEN label = {k} THEN 1 ELSE 0 END", ("label",)))
         for k in range(loss.classes)
@@ -351,11 +351,11 @@ def _newton_step(rows: Rows, loss: Loss, begins: tuple[float, ...]) -> tuple[flo
 
 
 def _beside(rows: Engine, loss: Loss, offsets: Mapping[str, Expression], *, is_weighted: bool) -> tuple[float, ...]:
-    """Return the margins that, beside an offset, minimise the loss: the gradients of each sum to 0.
+    """Return the margins that minimise the loss given an offset: the gradients of each sum to 0.
 
     A quantile is that of the residuals. Classes are scaled in turn to their shares (Darroch & Ratcliff 1972,
-    "Generalized iterative scaling for log-linear models"). Otherwise the root of the sum of gradients is searched for,
-    output by output: by secants, of which the first is a Newton step, within the bracket that is known.
+    "Generalized iterative scaling for log-linear models"). Otherwise a bracketed secant method, which starts with a
+    Newton step, searches for the root of the sum of gradients, output by output.
     """
     kind = loss.start.kind
     if kind == "quantiles":
@@ -390,7 +390,7 @@ def _is_close(one: float, other: float) -> bool:
 def _sums_at(
     rows: Rows, loss: Loss, margins: Sequence[float], offsets: Mapping[str, Expression]
 ) -> list[tuple[float, float]]:
-    """Return G and H of each output, of rows whose margins are these beside the offset."""
+    """Return G and H of each output at these margins plus the offset."""
     starts = {name: Expression(repr(margin), ()) for name, margin in zip(loss.margins, margins, strict=True)}
     rows.start_margins({name: plus(start, offsets.get(name)) for name, start in starts.items()})
     define_terms(rows, loss.terms)
@@ -401,7 +401,7 @@ def _sums_at(
 def _root(
     rows: Rows, loss: Loss, margins: Sequence[float], output: int, offsets: Mapping[str, Expression]
 ) -> tuple[float, int]:
-    """Return the margin of an output at which its gradients sum to 0, and the number of passes over the rows."""
+    """Return the margin of an output where its gradients sum to 0, and the number of passes over the rows."""
     low, high = -math.inf, math.inf  # where the gradients' sum is below 0, and above
     at, last, step = margins[output], None, math.inf
     for number in range(1, _MAX_PASSES):
@@ -458,7 +458,7 @@ def _centred(values: Sequence[float]) -> list[float]:
 
 @dataclass(frozen=True, slots=True)
 class Binning:
-    """How columns are binned: the most bins of a feature, and the bins of the user's ``cuts``, by feature."""
+    """The settings of binning: the maximum number of bins, and the bins of the user's ``cuts`` by feature."""
 
     max_bin: int
     user_bins: Mapping[int, Bins]
@@ -466,19 +466,18 @@ class Binning:
 
 @dataclass(frozen=True, slots=True)
 class TreeMethod:
-    """A way to propose and find splits, over engines that satisfy its contracts.
+    """A way to propose and search splits, over engines that satisfy its contracts.
 
     Attributes
     ----------
     setting, summary
-        The parameters that choose it, for error messages, and where its splits are.
+        The parameters that select it, for error messages, and a description of its splits.
     contract, held_out_contract
-        The contracts that it needs of the engines over training rows and held-out rows.
+        The contracts required of the engines over training and held-out rows.
     prepare
-        Has the engines over training rows and held-out rows bin or sort their columns, and returns the split search
-        over them.
+        A function that makes the engines bin or sort their columns, and returns the split search over them.
     cuts_refusal
-        Why the user's ``cuts`` have no effect; empty where they have.
+        The reason why the user's ``cuts`` have no effect; empty if they have.
     """
 
     setting: str
@@ -489,12 +488,12 @@ class TreeMethod:
     cuts_refusal: str = ""
 
     def check_cuts(self, cuts: object) -> None:
-        """Raise `ParameterError` if the user passes cuts that would have no effect."""
+        """Raise `ParameterError` if the user's cuts would have no effect."""
         if cuts is not None and self.cuts_refusal:
             raise ParameterError(f"cuts can't be combined with {self.setting}, {self.cuts_refusal}")
 
     def roles(self, roles: Mapping[str, str], features: Sequence[Feature]) -> dict[str, str]:
-        """Return the columns by role that the engines read besides the features."""
+        """Return the columns by role that the engines read beside the features."""
         return {**roles, **(numbers_of_leaves(features) if self.contract is LinearEngine else {})}
 
 
@@ -539,7 +538,7 @@ def _of_all_outputs(
 
 
 def _binned(training: HistogramEngine, held_out: Sequence[HistogramEngine], binning: Binning) -> list[Bins]:
-    """Have the engines store the codes of their columns, and return the bins of the training rows."""
+    """Make the engines store the codes of their columns, and return the bins of the training rows."""
     bins = with_thresholds(training.propose_bins(binning.max_bin, binning.user_bins))
     training.bin_columns(bins)
     for engine in held_out:
@@ -573,7 +572,7 @@ def _approx_local(
 
 
 def _keep_columns(bins: list[Bins], held_out: Sequence[FollowerEngine]) -> list[Bins]:
-    """Have the engines over held-out rows keep their columns as values, and return the bins."""
+    """Make the engines over held-out rows keep columns as values, and return the bins."""
     for engine in held_out:
         engine.keep_columns(bins)
     return bins
@@ -608,7 +607,7 @@ _TREE_METHODS: tuple[tuple[str, str | None, str | None, bool, TreeMethod], ...] 
 
 
 def choose_tree_method(parameters: Parameters) -> TreeMethod:
-    """Return the tree method of the parameters."""
+    """Return the tree method for the parameters."""
     if parameters.multi_strategy == "multi_output_tree":
         return _VECTOR_LEVELS if parameters.grow_policy == "symmetric" else _VECTOR
     values = (parameters.tree_method, parameters.grow_policy, parameters.proposal, parameters.linear_tree)

@@ -1,8 +1,8 @@
 """Trees for several outputs: grown once, with a tree of the same splits for each output.
 
-The trees of a growth differ in their values, gains and covers, which are those of their output: leaf values
-−G_k/(H_k+λ), and gains whose sum over the outputs is the gain of the split. So all that reads trees of one output reads
-them, and what scores rows may walk once for all of them.
+The trees of a growth differ in values, gains and covers, those of their output: leaf values −G_k/(H_k+λ), and gains
+that sum over outputs to the gain of the split. So all code for trees of one output can read them, and scoring may walk
+once for all outputs.
 """
 
 from __future__ import annotations
@@ -55,14 +55,14 @@ class VectorTreeGrower:
     def grow(
         self, root_stats: Sequence[Stats], targets: Sequence[TreeTarget], shrinkage: float
     ) -> list[GrownTree]:  # fmt: skip
-        """Grow the tree that the engine has started; return a tree for each output.
+        """Grow the tree started in the engine; return a tree for each output.
 
         Parameters
         ----------
         root_stats
             G and H of all rows, for each output.
         targets
-            What the trees are grown for.
+            The outputs that the trees are grown for.
         shrinkage
             The factor of their leaf values.
         """
@@ -88,7 +88,7 @@ class VectorTreeGrower:
         return grown
 
     def _values(self, sums: FloatArray, shrinkage: float) -> list[float]:
-        """Return the values of nodes in an output, shrunk, by its G and H; 0 where H is below ``min_child_weight``."""
+        """Return the shrunk values of nodes in an output, from its G and H; 0 if H is below ``min_child_weight``."""
         p, no_bounds = self._penalties, np.tile([-np.inf, np.inf], (len(sums), 1))
         G, H = np.ascontiguousarray(sums[:, 0]), np.ascontiguousarray(sums[:, 1])
         weights = bounded_weights(G, H, no_bounds, p.reg_lambda, p.reg_alpha, p.max_delta_step, p.min_child_weight)
@@ -96,7 +96,7 @@ class VectorTreeGrower:
         return values
 
     def _trees(self, nodes: Sequence[OpenNode], sums: FloatArray) -> list[Tree]:
-        """Return the tree of each output, with its gains and covers, still without values."""
+        """Return the tree of each output, with its gains and covers, without values."""
         p = self._penalties
         gains = np.zeros(sums.shape[:2])
         for index, node in enumerate(nodes):
@@ -124,7 +124,7 @@ def _calls(steps: Sequence[Moves], values: Mapping[int, float]) -> tuple[Sequenc
 
 
 class _AllOutputs:
-    """The histograms of all outputs, and of the numbers of rows if they are counted, as if they were one histogram."""
+    """The histograms of all outputs, and of numbers of rows if they are counted, as one histogram."""
 
     def __init__(self, engine: VectorEngine, n_slots: int, *, are_counted: bool) -> None:
         self._engine, self._n_slots, self._are_counted = engine, n_slots, are_counted
@@ -139,7 +139,7 @@ class _AllOutputs:
 
 
 class VectorSplitter(BinSplitter):
-    """Splits at the boundaries of bins, by the sum of the gains in all outputs; ``gamma`` bounds that sum."""
+    """Splits between bins, by the sum of gains over all outputs; ``gamma`` bounds that sum."""
 
     def __init__(self, engine: VectorEngine, layout: SlotLayout, settings: SplitSettings) -> None:
         self._n_outputs = settings.n_outputs
@@ -167,7 +167,7 @@ class VectorSplitter(BinSplitter):
         ]
 
     def _split(self, node: OpenNode, histogram: FloatArray, choice: Sequence[int], gain: float) -> Split:
-        """Return the split that the kernel has chosen, with the sums of its children."""
+        """Return the kernel's choice as a split, with the sums of its children."""
         feature, position, missing_left = choice
         sums = np.ascontiguousarray(histogram[:, self._layout.offsets[feature] : self._layout.offsets[feature + 1]])
         nothing, bin_ = Stats(0.0, 0.0), position
@@ -232,9 +232,9 @@ class SymmetricVectorSplitter(BinSplitter):
         ]
 
     def _ordering_of(self, root: FloatArray) -> FloatArray:
-        """Return the sums over outputs; of a categorical feature those of the output with the largest gradients.
+        """Return the sums over outputs, for a categorical feature those of the output with the largest gradients.
 
-        Over the classes of a row gradients add up to 0, so that categories could not be sorted by their sum.
+        Gradients sum to 0 over the classes of a row, so categories could not be sorted by the sum.
         """
         ordering: FloatArray = root.sum(axis=0)
         for feature in np.flatnonzero(self._layout.is_categorical):
@@ -243,9 +243,9 @@ class SymmetricVectorSplitter(BinSplitter):
         return ordering
 
     def _scanned(self, histograms: FloatArray, indices: IntArray) -> tuple[FloatArray, IntArray]:
-        """Return histograms of one output each, and which of them are the open nodes', by node and output.
+        """Return histograms of one output each, and the indices of the open nodes', by node and output.
 
-        Where rows are counted, the numbers of rows are behind each.
+        If rows are counted, each is followed by the numbers of rows.
         """
         n, per_node = self._n_outputs, histograms.shape[1]
         outputs = np.arange(n)
@@ -258,7 +258,7 @@ class SymmetricVectorSplitter(BinSplitter):
 
 
 def _with_sums(split: Split, node: OpenNode, sums: FloatArray) -> Split:
-    """Return a split of a node with the sums of its children, by the sums in each output and bin of its feature."""
+    """Return the split of a node with the sums of its children, from the sums by output and bin of its feature."""
     left = sums[:, split.goes_left(sums.shape[1])].sum(axis=1)
     of_left = Stats(*left.sum(axis=0).tolist())
     return split._replace(left=of_left, right=node.stats - of_left, left_outputs=left)

@@ -1,4 +1,4 @@
-"""Trees that the engine grows in one call each, where it can: the same trees as `frameboost.training.grower` grows."""
+"""Trees that the engine grows in one call each: the same trees as those of `frameboost.training.grower`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _INVERTED = bytes([1, 0, *range(2, 256)])  # True and False, as bytes
 
 
 class WholeTreeGrower:
-    """Does what `frameboost.training.grower.TreeGrower` does, by an engine that grows trees.
+    """Replaces `frameboost.training.grower.TreeGrower` for engines that grow whole trees.
 
     Parameters
     ----------
@@ -31,11 +31,11 @@ class WholeTreeGrower:
     followers
         Engines over held-out rows.
     search
-        The split search over its columns, for their bins.
+        The split search over its columns, for the bins.
     settings, parameters
-        Shape and regularisation of the trees, and how the features of each are drawn.
+        Shape and regularisation of the trees, and feature sampling.
     linear
-        Gives leaves slopes, if they are to have any; the engines are `LinearEngine`.
+        Fits slopes of linear leaves, or None; the engines are then `LinearEngine`.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class WholeTreeGrower:
         return repeated
 
     def _named(self, grown: GrownNodes) -> dict[int, tuple[int, ...]]:
-        """Return the categories that nodes name, by node."""
+        """Return the categories in splits, by node."""
         of_table: dict[int, tuple[int, ...]] = {}  # the nodes of a level of a symmetric tree have one
         named = {}
         for node in np.flatnonzero((grown.feature >= 0) & self._is_categorical[grown.feature]).tolist():
@@ -93,7 +93,7 @@ class WholeTreeGrower:
         return named
 
     def _categories(self, grown: GrownNodes, node: int, table: int) -> tuple[int, ...]:
-        """Return the categories that a split names: those on the side that missing values do not go to."""
+        """Return the categories of a split: those opposite to the missing direction."""
         count = self._counts[int(grown.feature[node])]
         is_named = grown.goes_left[table : table + count].tobytes()
         return tuple(compress(range(count), is_named.translate(_INVERTED) if grown.missing_left[node] else is_named))
