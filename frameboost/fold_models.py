@@ -1,4 +1,4 @@
-"""A model for each fold, trained on the others: `cv` says what they are worth, `fit(folds=...)` takes their mean."""
+"""Train a model for each fold on the others: `cv` evaluates them, `fit(folds=...)` returns their mean."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _MOST_ROWS = 2**26
 
 
 class FoldModel(NamedTuple):
-    """The number of a fold, from 0, the model that was trained without it, and its rows."""
+    """The index of a fold, from 0, the model trained without it, and its rows."""
 
     number: int
     model: Model
@@ -47,7 +47,7 @@ class FoldModel(NamedTuple):
 
 
 class OutOfFold:
-    """Collects predictions of the rows of a fit by models that were trained without them.
+    """Collects out-of-fold predictions.
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ class OutOfFold:
     Attributes
     ----------
     rows
-        The rows, with a column of their positions if predictions can be put in order by it.
+        The rows, with a column of positions if predictions can be ordered by it.
     position
         The name of this column.
     """
@@ -77,7 +77,7 @@ class OutOfFold:
 
     @property
     def columns(self) -> list[str]:
-        """The column of positions; none if there can be no predictions."""
+        """The position column; empty if predictions are impossible."""
         return [] if self._why_not else [self.position]
 
     def add(self, fold: FoldModel) -> None:
@@ -87,16 +87,16 @@ class OutOfFold:
             self.add_predictions(fold.number, positions, fold.model.predict(fold.held_out))
 
     def add_predictions(self, fold: int | pl.Series, positions: pl.Series, predictions: pl.Series) -> None:
-        """Take note of predictions of the rows of a fold, or of several."""
+        """Add predictions for the rows of one or several folds."""
         of_fold = pl.DataFrame([positions.alias("position"), predictions.alias("prediction")])
         self._parts.append(of_fold.with_columns(fold=pl.lit(fold).cast(pl.Int32)))
 
     def give_up(self, why_not: str) -> None:
-        """Have no predictions, for a reason that `frame` returns."""
+        """Drop all predictions, for a reason that `frame` returns."""
         self._why_not = why_not
 
     def frame(self) -> pl.DataFrame | str:
-        """Return ``fold`` and ``prediction`` of all rows, NULL of those in no fold; or why there are none."""
+        """Return ``fold`` and ``prediction`` of all rows, NULL for rows in no fold; or the reason for none."""
         if self._why_not:
             return self._why_not
         predictions = pl.concat(self._parts).sort("position")
@@ -116,13 +116,13 @@ def fold_models(
     Parameters
     ----------
     train
-        Trains a plan.
+        A function that trains a plan.
     plan
         The plan of all rows, and of the folds.
     time
-        A column in whose order the rows are split; each part but the first is then predicted from those before it.
+        A column to order the rows by; each part except the first is held out from a fit on those before it.
     groups
-        A column whose rows of one value stay together, by default the plan's.
+        A column of groups to keep together, by default the plan's.
 
     Raises
     ------
@@ -147,9 +147,9 @@ def fold_models(
 
 
 def for_several_fits(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return arguments of `fit` under the names here, which are read several times (see `read_once`).
+    """Return arguments of `fit` under frameboost's names, readable several times (see `read_once`).
 
-    Metrics that are functions are the same objects in all fits, so that what one learns of them is known afterwards.
+    Function metrics are the same objects in all fits, as a fit may learn about them.
     """
     arguments = {name: read_once(value) for name, value in under_our_names(options).items()}
     if (metrics := arguments.get("eval_metric")) is not None:
@@ -158,7 +158,7 @@ def for_several_fits(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def refuse_with_folds(options: Mapping[str, Any]) -> None:
-    """Raise `ParameterError` if an argument of `fit` does not go with ``folds``."""
+    """Raise `ParameterError` if an argument of `fit` conflicts with ``folds``."""
     for name, why in _REFUSED.items():
         value = options.get(name)
         if value is not None and not (isinstance(value, tuple) and not value):
@@ -166,10 +166,10 @@ def refuse_with_folds(options: Mapping[str, Any]) -> None:
 
 
 def mean_of_folds(train: Callable[[FitPlan], Model], plan: FitPlan) -> Model:
-    """Return one model whose margins are the mean of those of the folds' models.
+    """Return one model with the mean of the margins of the folds' models.
 
-    Each stops early on the fold that it was not trained on, if the parameters say so. Queries of ranking stay together.
-    A threshold that is to be chosen is chosen on the predictions of all folds.
+    Each stops early on its held-out fold, if early stopping is set. Queries stay together. A threshold rule is applied
+    to the predictions of all folds.
 
     Raises
     ------

@@ -1,7 +1,7 @@
-"""Several ensembles as one, whose margins are their weighted mean.
+"""Average ensembles: one ensemble with the weighted mean of their margins.
 
-A margin is a sum of leaves, so the mean of margins is the sum of all trees, each leaf times the weight of its ensemble.
-The result is an ordinary ensemble: it scores, explains and compiles as any other does.
+A margin is a sum of leaf values, so the mean is the sum of all trees with leaves times the weight of their ensemble.
+The result is an ordinary ensemble, which scores, explains and compiles like any other.
 """
 
 from __future__ import annotations
@@ -28,22 +28,22 @@ _KEPT = ("num_parallel_tree", "num_class")
 
 
 def average(ensembles: Sequence[Ensemble], weights: Sequence[float], *, is_short: bool = False) -> Ensemble:
-    """Return the ensemble whose margins are the weighted mean of the ensembles' margins, and so are other numbers.
+    """Return the ensemble with the weighted mean of the ensembles' margins and other numbers.
 
     Parameters
     ----------
     ensembles
-        At least one. They have the same loss, and the same columns in the same order.
+        At least one, with the same loss and the same columns in the same order.
     weights
-        The weights, above 0; they need not add up to 1.
+        The weights, above 0; they are normalised.
     is_short
-        Whether leaf values have few digits, for shorter SQL (see `frameboost.trees.tree.trees_on_grid`).
+        Whether to round leaf values to few digits, for shorter SQL (see `frameboost.trees.tree.trees_on_grid`).
 
     Returns
     -------
     Ensemble
-        The trees of the first, then those of the second, and so on; with those parameters that all have in common,
-        without the learning rate: leaves are times a weight as well.
+        The trees of the first, then those of the second, and so on, with the common parameters except the learning
+        rate, as leaves are scaled by weights.
 
     Examples
     --------
@@ -92,10 +92,10 @@ def _common(ensembles: Sequence[Ensemble]) -> dict[str, object]:
 
 
 def over_the_same_categories(ensembles: Sequence[Ensemble]) -> list[Ensemble]:
-    """Return the ensembles, which have the same columns in the same order, over the categories of all of them.
+    """Return the ensembles, with the same columns in order, over the union of their categories.
 
-    Categories are numbered in sorted order, so one that only another ensemble has renumbers those after it: of
-    ``("b",)`` and ``("a", "b")``, code 0 of the first becomes 1.
+    Categories are numbered in sorted order, so adding one renumbers later ones: for ``("b",)`` and ``("a", "b")``, code
+    0 of the first becomes 1.
     """
     features = tuple(
         replace(same[0], categories=tuple(sorted({name for feature in same for name in feature.categories})))

@@ -1,4 +1,4 @@
-"""The shares of training rows in bins of each feature and of the predictions, which later rows are compared with."""
+"""The baseline: shares of training rows in bins of each feature and of the predictions, to measure drift."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ class Baseline:
     Attributes
     ----------
     features
-        A row for each bin of each feature, as `frameboost.DatabaseModel.baseline` returns them.
+        One row per bin of each feature, as `frameboost.DatabaseModel.baseline` returns them.
     scores
-        The same of the predictions: ``feature`` is ``"prediction"``, of several numbers ``"prediction_0"`` and so on.
+        The same for the predictions: ``feature`` is ``"prediction"``, or ``"prediction_0"`` and so on.
     rows
         The number of rows.
     """
@@ -58,18 +58,18 @@ class DriftBin:
 
 
 def score_features(n_predictions: int) -> tuple[Feature, ...]:
-    """Return the predictions of a row as features, which their bins are of."""
+    """Return the predictions of a row as features, for their bins."""
     names = ["prediction"] if n_predictions == 1 else [f"prediction_{number}" for number in range(n_predictions)]
     return tuple(Feature(name, FeatureType("float64")) for name in names)
 
 
 def bins_of(frame: pl.DataFrame, features: Sequence[Feature]) -> dict[int, list[DriftBin]]:
-    """Return the bins of a frame of them, by feature number.
+    """Return the bins of a baseline frame, by feature index.
 
     Raises
     ------
     ParameterError
-        If it is not a frame as `frameboost.DatabaseModel.baseline` returns it.
+        If it is not a result of `frameboost.DatabaseModel.baseline`.
     """
     if not isinstance(frame, pl.DataFrame) or dict(frame.schema) != SCHEMA:
         raise ParameterError("baseline must be a frame that DatabaseModel.baseline returned")
@@ -112,7 +112,7 @@ def baseline_fields(baseline: Baseline) -> dict[str, Any]:
 
 
 def read_baseline(item: object, features: Sequence[Feature], n_predictions: int) -> Baseline:
-    """Return the baseline that a file has, or raise `ModelFileError`."""
+    """Return the baseline in a file, or raise `ModelFileError`."""
     if not isinstance(item, dict):
         fail("damaged model", "baseline", "an object", item)
     check_keys(item, ("rows", "features", "scores"), _AT_FAULT)
@@ -145,7 +145,7 @@ def _frame(item: Mapping[str, Any], key: str, features: Sequence[Feature]) -> pl
 
 
 def _may_be(name: str, value: object) -> bool:
-    """Whether a column of a frame of bins may have the value."""
+    """Whether a column of a frame of bins may have a value."""
     if name == "bin":
         return is_integer(value) and MISSING <= value < 2**31  # type: ignore[operator]
     if name == "share":

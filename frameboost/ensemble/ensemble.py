@@ -1,4 +1,4 @@
-"""A trained ensemble of trees: all that a model file holds, and all that scoring needs."""
+"""A trained ensemble of trees: the content of a model file, and all that scoring needs."""
 
 from __future__ import annotations
 
@@ -32,20 +32,20 @@ Labels = tuple[str, ...] | tuple[bool, bool] | tuple[()]
 
 @dataclass(frozen=True, repr=False)
 class TrainingRecord:
-    """What is known of a fit; two models that differ in it only are equal.
+    """The record of a fit; it does not affect the equality of models.
 
     Attributes
     ----------
     history
-        The metrics of each round: ``round``, and a column for each; without columns of metrics nothing was evaluated.
+        The metrics by round: ``round``, and a column for each metric; no metrics if nothing was evaluated.
     best_round, best_score
-        The round, from 1, with the best last metric, and that metric.
+        The round, from 1, with the best last metric, and its value.
     hint
         A last line for the text of the model.
     leaderboard
-        What `frameboost.auto` tried.
+        The trials of `frameboost.auto`.
     out_of_fold
-        Predictions of the rows of training by models that have not seen them, or why there are none; not in files.
+        Out-of-fold predictions, or the reason why there are none; not stored in files.
     """
 
     history: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema={"round": pl.Int64}))
@@ -56,7 +56,7 @@ class TrainingRecord:
     out_of_fold: pl.DataFrame | str = ""
 
     def of_rounds(self, start: int, stop: int, n_rounds: int) -> TrainingRecord:
-        """Return the record of a slice of a model of so many rounds: of first ones the best, if it is one of them."""
+        """Return the record of a slice of a model; the best round is kept if the slice contains it."""
         if (start, stop) == (0, n_rounds):
             return self
         if start > 0 or self.best_round is None or self.best_round > stop:
@@ -64,7 +64,7 @@ class TrainingRecord:
         return replace(self.without_rounds(), best_round=self.best_round, best_score=self.best_score)
 
     def without_rounds(self) -> TrainingRecord:
-        """Return the record of a model whose leaves are others: without metrics."""
+        """Return the record of a model with changed leaves: without metrics."""
         return TrainingRecord(hint=self.hint, leaderboard=self.leaderboard)
 
 
@@ -72,7 +72,7 @@ class TrainingRecord:
 class Ensemble:
     """Trees, the margins that they add to, and the loss that turns margins into predictions.
 
-    Training and the readers of other libraries' models return one; models, model files and compilers are made from one.
+    Training and importers return one; models, model files and compilers are built from one.
 
     The trees are in rounds. A round has ``num_parallel_tree`` trees for output 0, then as many for output 1, and so on:
     with two outputs and no parallel trees, tree 5 belongs to round 2 (counted from 0) and output 1.
@@ -80,35 +80,34 @@ class Ensemble:
     Attributes
     ----------
     loss
-        The loss, which also has the links from margins to predictions.
+        The loss, with the links from margins to predictions.
     parameters
-        The training parameters that shaped the trees, by name; few or none where another library trained them.
+        The training parameters that determine the trees, by name; few or none for another library's model.
     features
         The columns, in the order in which `Tree.feature` numbers them.
     base_margins
         The margin before the first tree, for each output.
     trees
-        All trees, round by round: a tuple, or what equals one.
+        All trees, round by round: a tuple, or an equivalent sequence.
     calibration
-        The link after a calibration, which replaces that of the loss, as an expression over ``margin``.
+        The calibrated link, which replaces that of the loss, as an expression over ``margin``, or None.
     labels
-        The labels of the classes, in the order of their numbers: strings, or False and True. None where the classes are
-        numbered, and of a regression.
+        The class labels, by index: strings, or False and True. None if classes are numbers, and for a regression.
     interval
-        What `frameboost.Model.conform` learnt of prediction intervals; None before. It is of these trees, so ensembles
-        of others that are made from this one have none.
+        The prediction intervals of `frameboost.Model.conform`, or None. They belong to these trees, so derived
+        ensembles with other trees have none.
     joins
-        The tables that the rows were joined to, if the model was trained on a star (see `frameboost.join`).
+        The dimensions, if the model was trained on a star (see `frameboost.join`).
     offset
-        The columns that are added to the margins of a row; None if margins are base margins and trees alone.
+        The offset, or None.
     training
-        How it was trained, which is no matter to what it predicts.
+        The record of training, which does not affect predictions.
     metadata
-        Its name, and when and on what it was trained.
+        Name, version, tags, and facts about training.
     baseline
-        The shares of training rows in bins of the features and of the predictions, where they were computed.
+        The baseline, or None.
     in_file
-        The ensemble as a file has it, of one that reads other columns of base margins (`started_from`).
+        The ensemble to write to files, if this one reads other columns of base margins (`started_from`).
     """
 
     loss: Loss
@@ -137,7 +136,7 @@ class Ensemble:
 
     @property
     def output_labels(self) -> Labels:
-        """The label of each margin, if margins are of classes that have labels; otherwise none."""
+        """The label of each margin, if margins belong to labelled classes; otherwise empty."""
         return self.labels if self.loss.has_margin_of_each_class else ()
 
     @property
@@ -147,7 +146,7 @@ class Ensemble:
 
     @property
     def read_features(self) -> tuple[Feature, ...]:
-        """The columns that margins are made from: the features, and those of the offset."""
+        """The columns that margins depend on: the features, and those of the offset."""
         if self.offset is None:
             return self.features
         names = self.feature_names
@@ -159,12 +158,12 @@ class Ensemble:
         return [feature.name for feature in self.read_features]
 
     def find_in(self, source: Source) -> dict[str, FeatureType]:
-        """Return the types in the data of the features.
+        """Return the types of the features in the data.
 
         Raises
         ------
         DataError
-            If a column of `read_features` is not in the data, or has a type that the model cannot take.
+            If a column of `read_features` is not in the data, or has an incompatible type.
         """
         types = find_features(source, self.features)
         if self.offset is not None:
@@ -172,15 +171,15 @@ class Ensemble:
         return types
 
     def started_from(self, base_margin: str | Sequence[str] | None) -> Ensemble:
-        """Return the ensemble with other columns of base margins than those of training, if any are named.
+        """Return the ensemble with other columns of base margins than in training, if any are passed.
 
-        Without an offset in training the columns replace the base margins: a model of another library, or of an older
-        file, does not record what its base margins are beside them.
+        Without an offset in training the columns replace the base margins, as models of other libraries and older files
+        do not record base margins given an offset.
 
         Raises
         ------
         ParameterError
-            If there is not a column for each margin, or the offset is an exposure.
+            If the number of columns differs from that of margins, or the offset is an exposure.
         """
         if base_margin is None:
             return self
@@ -202,7 +201,7 @@ class Ensemble:
 
     @property
     def is_linear(self) -> bool:
-        """Whether some leaf has slopes."""
+        """Whether some leaf is linear."""
         return are_linear(self.trees)
 
     @property
@@ -221,11 +220,11 @@ class Ensemble:
         return len(self.trees) // self.trees_per_round
 
     def needs_float64(self) -> list[str]:
-        """Return the float64 features of a model trained here whose thresholds float32 is too coarse for.
+        """Return the float64 features of a model trained here with thresholds too fine for float32.
 
-        Such a threshold is no multiple of the greatest power of ten within a step of float32, so the values that it was
-        put between are one float32 (see `frameboost.binning.bins`); or another threshold is the same float32. A
-        long column has a few, near which are few rows: a feature is named where an eighth of its thresholds are such.
+        Such a threshold is no multiple of the greatest power of ten within a step of float32, so it lies between values
+        that are equal as float32 (see `frameboost.binning.bins`); or it equals another threshold as float32. Long
+        columns have a few, with few rows nearby: a feature is listed if an eighth of its thresholds are such.
         """
         if "max_bin" not in self.parameters:  # another library's, some of which compare float32
             return []
@@ -263,12 +262,12 @@ class Ensemble:
         return trees_of
 
     def margin_number(self, output: int | str | None) -> int:
-        """Return the number of the margin that a caller names, by number or label; None is the only one.
+        """Return the index of a margin, from an index or a label; None selects the only one.
 
         Raises
         ------
         ParameterError
-            If there is no such margin, or None could be any of several.
+            If there is no such margin, or None is ambiguous.
         """
         if output is None and self.n_outputs == 1:
             return 0
@@ -283,19 +282,19 @@ class Ensemble:
         return output
 
     def output(self, name: str) -> Output:
-        """Return an output by its name, as expressions over the margins; raise `ParameterError` if there is none."""
+        """Return an output by name, as expressions over the margins; raise `ParameterError` if it is unknown."""
         return output_of(self.loss, name, self.calibration, self.labels, self.interval)
 
     def rounds(self, start: int, stop: int) -> Ensemble:
-        """Return the ensemble of the rounds from ``start`` up to, not including, ``stop``; they count from 0."""
+        """Return the ensemble of the rounds from ``start`` to ``stop`` (exclusive), counted from 0."""
         if (start, stop) == (0, self.n_rounds) and self.interval is None:
             return self
         n, training = self.trees_per_round, self.training.of_rounds(start, stop, self.n_rounds)
         return self.changed(trees=self.trees[start * n : stop * n], interval=None, training=training)
 
     def changed(self, **fields: Any) -> Ensemble:
-        """Return the ensemble with other values of some fields, whose predictions are others.
+        """Return the ensemble with other values of some fields, which change predictions.
 
-        So it has no version and no baseline.
+        It has no version and no baseline.
         """
         return replace(self, metadata=self.metadata.of_another_model(), baseline=None, **fields)

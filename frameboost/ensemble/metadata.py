@@ -1,7 +1,7 @@
-"""What tells a model from others without being part of what it computes: its name, and when and on what it was trained.
+"""The metadata of a model, which does not affect predictions: its name, and when and on what it was trained.
 
-It is in the model file, on a line of its own that the text of `frameboost.Model.to_json` and the model's hash leave
-out: the same data and parameters give the same text at any time, in every engine.
+It is a separate line of the model file, which `frameboost.Model.to_json` and the model's hash exclude, so that the same
+data and parameters give the same text at any time, in every engine.
 """
 
 from __future__ import annotations
@@ -32,20 +32,20 @@ _AT_FAULT = "damaged model, metadata"
 
 @dataclass(frozen=True)
 class Metadata:
-    """What is known of where a model comes from; returned by `frameboost.Model.metadata`.
+    """The metadata of a model, returned by `frameboost.Model.metadata`.
 
     Attributes
     ----------
     name, version
-        What users call the model, see `frameboost.Model.with_metadata`.
+        The user's name and version, see `frameboost.Model.with_metadata`.
     trained
-        When training ended, in UTC.
+        The time when training ended, in UTC.
     rows
-        The number of rows that it was trained on, without those of validation.
+        The number of training rows, without held-out rows.
     library
         The library that trained it, and its version: ``"frameboost 0.1.0"``.
     query
-        The SHA-256 of the text of the query whose rows it was trained on, if these were a DuckDB relation.
+        The SHA-256 of the text of the training query, for a DuckDB relation.
     data
         The SHA-256 of a frame, see `frameboost.Model.with_metadata`.
     tags
@@ -63,34 +63,34 @@ class Metadata:
 
     @classmethod
     def of_training(cls, rows: int) -> Metadata:
-        """Return the metadata of a model that has just been trained on so many rows."""
+        """Return the metadata of a model just trained on this many rows."""
         return cls(trained=dt.datetime.now(dt.UTC).replace(microsecond=0), rows=rows, library=LIBRARY)
 
     def of_another_model(self) -> Metadata:
-        """Return the metadata of a model that is made of this one: without the version, which names one model."""
+        """Return the metadata of a model derived from this one: without the version."""
         return replace(self, version=None)
 
     @property
     def moment(self) -> str | None:
-        """When it was trained, as text in ISO 8601."""
+        """The time of training as ISO 8601 text."""
         return None if self.trained is None else self.trained.strftime(_MOMENT)
 
     @property
     def title(self) -> str:
-        """The name and the version, as far as there are any: ``churn, version 3``."""
+        """The name and the version, if set: ``churn, version 3``."""
         version = "" if self.version is None else f"version {self.version}"
         return ", ".join(filter(None, [self.name, version]))
 
     @property
     def training(self) -> str:
-        """When, on how many rows and by what it was trained, as far as that is known."""
+        """The time, the number of rows and the library of training, if known."""
         rows = "" if self.rows is None else f"on {self.rows:,} row{'' if self.rows == 1 else 's'}"
         by = "" if self.library is None else f"by {self.library}"
         return " ".join(filter(None, [self.moment, rows, by]))
 
 
 def metadata_fields(metadata: Metadata) -> dict[str, Any]:
-    """Return the metadata as a JSON object, of what there is."""
+    """Return the metadata as a JSON object of the known fields."""
     fields = {
         "name": metadata.name, "version": metadata.version, "trained": metadata.moment, "rows": metadata.rows,
         "library": metadata.library, "query": metadata.query, "data": metadata.data,
@@ -100,7 +100,7 @@ def metadata_fields(metadata: Metadata) -> dict[str, Any]:
 
 
 def read_metadata(item: object) -> Metadata:
-    """Return the metadata that a file has, or raise `ModelFileError`."""
+    """Return the metadata in a file, or raise `ModelFileError`."""
     if not isinstance(item, dict):
         fail("damaged model", "metadata", "an object", item)
     check_keys(item, tuple(Metadata.__dataclass_fields__), _AT_FAULT)

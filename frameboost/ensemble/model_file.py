@@ -1,8 +1,7 @@
-"""The model file: canonical JSON (equal models have equal files), of which every field is checked when it is read.
+"""The model file: canonical JSON (equal models have equal files), validated field by field when read.
 
-Its binary form is UBJSON: the text of all but the trees, and the trees as arrays of numbers (see
-`tree_file`).
-``docs/model-file.md`` documents both field by field.
+The binary form is UBJSON: text for all but the trees, and the trees as arrays (see `tree_file`). ``docs/model-file.md``
+documents both field by field.
 """
 
 from __future__ import annotations
@@ -85,26 +84,26 @@ _OBJECTIVE_FIELDS = ("gradient", "hessian", "link", "metric")
 
 
 def dump_model(ensemble: Ensemble) -> str:
-    """Return the text of a model file, with a line for each feature and each tree, so that diff can compare models.
+    """Return the text of a model file, with a line for each feature and tree, so that diff can compare models.
 
-    It does not say how the model was trained, so that equal models have equal texts.
+    It excludes the training record, so that equal models have equal texts.
     """
     trees = [tree_fields(tree, ensemble.loss.n_outputs) for tree in ensemble.trees]
     return _text(ensemble, trees)
 
 
 def model_hash(ensemble: Ensemble) -> str:
-    """Return the SHA-256 of the text of a model file: the same for models that are equal."""
+    """Return the SHA-256 of the text of a model file; equal models have equal hashes."""
     return sha256(dump_model(ensemble.in_file or ensemble).encode("utf-8")).hexdigest()
 
 
 def dump_file(ensemble: Ensemble) -> str:
-    """Return the text of a model file with the lines of what does not make models different."""
+    """Return the text of a model file including the records that do not affect equality."""
     return _with_records(dump_model(ensemble), ensemble)
 
 
 def _with_records(text: str, ensemble: Ensemble) -> str:
-    """Return the text of a model file with a line for each of its records: how it was trained, and on what."""
+    """Return the text of a model file with a line for each record of training and data."""
     records = {
         "metadata": metadata_fields(ensemble.metadata),
         "training": _training_fields(ensemble.training),
@@ -162,7 +161,7 @@ def read_model(data: bytes) -> Ensemble:
     Raises
     ------
     ModelFileError
-        If the file is not a model, or is damaged; the message has the fault and its path in the file.
+        If the file is not a model, or is damaged; the message contains the fault and its path in the file.
     """
     data, binary_trees = _parts(data)
     document = parse_json(data, "not a frameboost model: the file is not JSON", "damaged model", strict=True)
@@ -204,7 +203,7 @@ def read_model(data: bytes) -> Ensemble:
 
 
 def _parts(data: bytes) -> tuple[bytes, dict[str, Any] | None]:
-    """Return the text of a file, and the trees where they are not in the text."""
+    """Return the text of a file, and the trees if they are not in the text."""
     if not data.startswith(BINARY_START):
         return data, None
     binary = read_ubjson(data, "damaged model: it is not UBJSON", arrays=True)
@@ -243,7 +242,7 @@ def _unadjusted(document: Mapping[str, Any], parameters: Parameters) -> Loss:
 
 
 def _check_classes(document: Mapping[str, Any], num_class: int | None) -> None:
-    """Check that there are a margin and a tree for each class, before a loss of that many classes is made."""
+    """Check that each class has a margin and a tree, before constructing a loss of that many classes."""
     margins = document.get("base_margin")
     n_margins = len(margins) if isinstance(margins, list) else 1
     if num_class is None or n_margins != num_class:
@@ -252,7 +251,7 @@ def _check_classes(document: Mapping[str, Any], num_class: int | None) -> None:
 
 
 def _check_outputs(document: Mapping[str, Any], n_outputs: int) -> None:
-    """Check that there is a tree for each output, before a loss of that many outputs is made."""
+    """Check that each output has a tree, before constructing a loss of that many outputs."""
     trees = document.get("trees")
     n_trees = len(trees if isinstance(trees, TreeColumns) else read_list(document, "trees"))
     if n_trees < n_outputs:
@@ -260,7 +259,7 @@ def _check_outputs(document: Mapping[str, Any], n_outputs: int) -> None:
 
 
 def _of_targets(loss: Loss, document: Mapping[str, Any]) -> Loss:
-    """Return the loss over one target for each base margin, if the loss itself has one output."""
+    """Return the loss over one target per base margin, if the loss itself has one output."""
     margins = document.get("base_margin")
     if loss.n_outputs == 1 and isinstance(margins, list) and 1 < len(margins) <= _MAX_TARGETS:
         _check_outputs(document, len(margins))
@@ -327,7 +326,7 @@ def _labels(document: Mapping[str, Any], loss: Loss) -> Labels:
 
 
 def _check_rounds(outputs: IntArray, loss: Loss, parameters: Mapping[str, Any]) -> None:
-    """Check that the trees are whole rounds: ``num_parallel_tree`` trees for each output in turn."""
+    """Check that trees form whole rounds: ``num_parallel_tree`` trees for each output in turn."""
     side_by_side, n_trees = int(parameters.get("num_parallel_tree", 1)), len(outputs)
     if not n_trees:
         raise ModelFileError("damaged model: it has no trees")
@@ -340,7 +339,7 @@ def _check_rounds(outputs: IntArray, loss: Loss, parameters: Mapping[str, Any]) 
 
 
 def _parameters(document: Mapping[str, Any]) -> tuple[Parameters, dict[str, Any]]:
-    """Return the parameters, with defaults for those that the file lacks, and those that it has."""
+    """Return the parameters, with defaults for missing ones, and those in the file."""
     item = document.get("parameters")
     if not isinstance(item, dict):
         fail("damaged model", "parameters", "an object", item)
@@ -384,7 +383,7 @@ def _feature(item: object, number: int) -> Feature:
 
 
 def _check_sums(base_margins: Sequence[float], trees: Sequence[Tree], nodes: NodeValues) -> None:
-    """Check that leaves are on their grid and sums are finite, so that every sum is exact and equal in every engine."""
+    """Check that leaves are on their grid and sums are finite, so that every sum is exact in every engine."""
     largest = largest_values(nodes)
     if not math.isfinite(sum([*map(abs, base_margins), *largest])):
         raise ModelFileError("damaged model: its margins are not finite")
@@ -429,7 +428,7 @@ def _interval_fields(interval: Interval) -> dict[str, Any]:
 
 
 def _read_interval(item: object, loss: Loss) -> Interval:
-    """Return the interval that a file has, or raise `ModelFileError`."""
+    """Return the interval in a file, or raise `ModelFileError`."""
     if not isinstance(item, dict):
         fail("damaged model", "interval", "an object", item)
     check_keys(item, _INTERVAL_FIELDS, _INTERVAL)
@@ -524,7 +523,7 @@ def _aggregation_fields(aggregation: Aggregation) -> dict[str, Any]:
 
 
 def _read_joins(items: Sequence[object]) -> tuple[TableJoin, ...]:
-    """Return the joins that a file has, or raise `ModelFileError`."""
+    """Return the joins in a file, or raise `ModelFileError`."""
     joins = tuple(_join(item, f"damaged model, join {number}") for number, item in enumerate(items))
     names = [name for join in joins for name in join.columns]
     if len(set(names)) < len(names):
@@ -622,7 +621,7 @@ _LONGEST_HINT = 10_000
 
 
 def _training_fields(record: TrainingRecord) -> dict[str, Any]:
-    """Return the record as a JSON object, of what there is."""
+    """Return the record as a JSON object of the known fields."""
     fields: dict[str, Any] = {}
     if record.history.width > 1:
         fields["history"] = _columns(record.history)
@@ -648,7 +647,7 @@ def _writable_number(value: Any) -> Any:
 
 
 def _read_training(item: object) -> TrainingRecord:
-    """Return the record that a file has, or raise `ModelFileError`."""
+    """Return the record in a file, or raise `ModelFileError`."""
     if not isinstance(item, dict):
         fail("damaged model", "training", "an object", item)
     check_keys(item, _TRAINING_FIELDS, _TRAINING)
@@ -711,7 +710,7 @@ def _series(key: str, name: str, values: Sequence[Any], kind: pl.DataType) -> pl
 
 
 def _read_number(value: object) -> float | None:
-    """Return a number as `_writable_number` writes it; None of anything else."""
+    """Parse a number written by `_writable_number`; None for anything else."""
     if isinstance(value, str):
         return _NOT_FINITE.get(value)
     return float(value) if is_finite(value) else None  # type: ignore[arg-type]

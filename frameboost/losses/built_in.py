@@ -1,17 +1,17 @@
 """The losses by XGBoost's names, each a few SQL expressions: `LOSSES`, the table near the end of this file.
 
-To add a loss, write a function that returns a `Loss`, and enter it in `LOSSES`. The function's arguments are those
-training parameters that the loss reads. The tests of losses take their rows from ``tests/support/objectives.py``: add a
-case there. Engines, dialects and the model file need nothing.
+To add a loss, write a function that returns a `Loss`, and add it to `LOSSES`. The function's arguments are the training
+parameters that the loss reads. Add a case to ``tests/support/objectives.py`` for the tests. Engines, dialects and the
+model file need no change.
 
 Conventions of the formulas:
 
-- A comment is the loss l(y, ŷ) of one row; y is ``label``, ŷ is ``margin``, or ``margin_0``, ``margin_1``, ... .
-- Gradient and hessian are ∂l/∂ŷ and ∂²l/∂ŷ², without the row's weight. Where XGBoost's hessian is not ∂²l/∂ŷ², or has a
-  floor, so has the one here.
-- An expression may use what `frameboost.expressions.expression.Expression` allows. Constants are put in by ``!r``,
-  which keeps every bit.
-- Subexpressions that several outputs share, and sums over rows, are ``terms``. A term may use those before it.
+- A comment states the loss l(y, ŷ) of one row; y is ``label``, ŷ is ``margin``, or ``margin_0``, ``margin_1``, ... .
+- Gradient and hessian are ∂l/∂ŷ and ∂²l/∂ŷ², without the row's weight. Hessians of XGBoost that differ from ∂²l/∂ŷ², or
+  have a floor, are copied.
+- Expressions are limited to `frameboost.expressions.expression.Expression`. Constants are inserted by ``!r``, which is
+  exact.
+- ``terms`` are subexpressions shared by outputs, and sums over rows. A term may use earlier ones.
 """
 
 from __future__ import annotations
@@ -70,12 +70,12 @@ _LONGEST_CHAIN = 64
 
 
 def get_loss(name: str, parameters: Mapping[str, Any]) -> Loss:
-    """Return the loss of that name, made with those of the training ``parameters`` that it reads.
+    """Return the loss of that name, constructed from the training ``parameters`` that it reads.
 
     Raises
     ------
     ParameterError
-        If there is no loss of that name; the message lists all names.
+        If the name is unknown; the message lists all names.
     """
     if not isinstance(name, str) or name not in LOSSES:
         raise ParameterError(
@@ -122,7 +122,7 @@ def _exponential() -> Expression:
 
 
 def _log(mean: float) -> float:
-    """Return the margin of a mean; where all labels are 0 it is that of nearly nothing."""
+    """Return the margin of a mean; if all labels are 0, that of a tiny mean."""
     return math.log(max(mean, _SMALLEST_MEAN))
 
 
@@ -210,7 +210,7 @@ def _expectile_error(expectile_alpha: tuple[float, ...]) -> Loss:
 def _of_levels(
     name: str, levels: tuple[float, ...], gradient: str, hessian: str, metric: str, start: Start, **more: Any
 ) -> Loss:
-    """Return a loss with an output for each level α, ``{above}`` in the texts; ``{below}`` is 1 − α."""
+    """Return a loss with an output for each level α, inserted for ``{above}``, with 1 − α for ``{below}``."""
     margins = margin_names(len(levels))
 
     def at(text: str, margin: str, alpha: float) -> Expression:
@@ -266,7 +266,7 @@ def _logit(probability: float) -> float:
 
 
 def _scaled_positives(gradient: str, hessian: str, scale_pos_weight: float) -> tuple[str, str]:
-    """Give rows of label 1 the weight ``scale_pos_weight``."""
+    """Weight rows with label 1 by ``scale_pos_weight``."""
     if scale_pos_weight == 1.0:
         return gradient, hessian
     scale = f"CASE WHEN label = 1 THEN {scale_pos_weight!r} ELSE 1 END"
@@ -336,9 +336,9 @@ def _softmax(name: str, num_class: int) -> Loss:
 
 
 def _nested_sum(terms: Sequence[str]) -> str:
-    """Return a sum of many terms in parentheses that parsers can read: halves, until they are chains of 64 or fewer.
+    """Return a sum of many terms with parentheses that parsers can handle: halves down to chains of 64.
 
-    Floats are added in the order of the text, in every engine and database; 64 terms or fewer are one chain.
+    The order of addition is the same in every engine and database.
     """
     if len(terms) <= _LONGEST_CHAIN:
         return " + ".join(terms)
@@ -350,7 +350,7 @@ def _nested_sum(terms: Sequence[str]) -> str:
 
 
 def _cox() -> Loss:
-    """Return the negative log partial likelihood, ties by Breslow's method; a negative label is a censored time."""
+    """Return the negative log partial likelihood, ties by Breslow's method; negative labels are censored times."""
     time = _over_row("ABS(label)")
     terms: dict[str, Term] = {
         "hazard": _over_row("EXP(margin)"),
@@ -443,9 +443,9 @@ DISTRIBUTIONS = {"normal": _aft_normal, "logistic": _aft_logistic, "extreme": _a
 
 
 def _limits(distribution: str, sigma: float) -> dict[str, tuple[float, float]]:
-    """Return the limits of the derivatives in the tails, where their quotients are 0 / 0: for z > 0, and for the rest.
+    """Return the limits of the derivatives in the tails, where their quotients are 0 / 0: for z > 0, and otherwise.
 
-    Keys: ``gradient`` and ``hessian`` of a known time or an interval, with ``_right`` and ``_left`` of a censored time.
+    Keys: ``gradient`` and ``hessian`` for known times and intervals, with ``_right`` and ``_left`` for censored times.
     """
     if distribution == "normal":
         bend = 1 / (sigma * sigma)
@@ -467,7 +467,7 @@ def _limits(distribution: str, sigma: float) -> dict[str, tuple[float, float]]:
 
 
 def aft_terms(distribution: str, sigma: float, margin: str = "margin") -> dict[str, Expression]:
-    """Return terms over ``label``, ``upper`` and the margin: the standardised residuals and the distribution there.
+    """Return terms over ``label``, ``upper`` and the margin: the standardised residuals and the distribution at them.
 
     ``z_l`` and ``z_u`` are the residuals (ln y − ŷ)/σ of label and ``upper``. ``pdf``, ``cdf``, ``beyond`` (1 − cdf),
     ``slope`` (pdf') and ``bend`` (pdf'') have one term at each. ``mass`` is the probability between the two.
@@ -585,12 +585,12 @@ def _two_moments(name: str, label: str, mean: str, deviation: str, **more: objec
 
 
 def _normal_loss() -> Loss:
-    """Return the loss of labels that are normally distributed: mean ŷ₀, standard deviation e^ŷ₁."""
+    """Return the loss of normally distributed labels with mean ŷ₀ and standard deviation e^ŷ₁."""
     return _two_moments("dist:normal", "label", "margin_0", "EXP(margin_1)")
 
 
 def _lognormal_loss() -> Loss:
-    """Return the loss of labels whose logarithm has the mean ŷ₀ and the standard deviation e^ŷ₁.
+    """Return the loss of labels with logarithms of mean ŷ₀ and standard deviation e^ŷ₁.
 
     The mean of the label is m = exp(ŷ₀ + σ²/2), its standard deviation m √(exp(σ²) − 1).
     """
@@ -703,10 +703,10 @@ def discount(rank: str) -> str:
 
 
 def ideal_terms(prefix: str, truncation: int, *, exponential: bool) -> dict[str, Term]:
-    """Return terms that end with ``ideal``, the ideal DCG of a row's query, in units of its largest gain, ``best``.
+    """Return terms that end with ``ideal``, the ideal DCG of a row's query in units of its largest gain, ``best``.
 
-    They begin with ``gain``, that of each row. Gains go up to 2^31 − 1. On a grid that holds the largest, the smaller
-    ones would lose their bits, so each one is divided by the largest gain of its query.
+    They begin with ``gain``, that of each row. Gains go up to 2^31 − 1; a grid for the largest would lose bits of the
+    smaller ones, so each is divided by the largest gain of its query.
     """
     gain, best, rank = f"{prefix}gain", f"{prefix}best", f"{prefix}ideal_rank"
     share = f"{gain} / {best} * ({discount(rank)})"
@@ -852,12 +852,12 @@ ALPHAS: Mapping[str, str] = {"quantile": "quantile_alpha", "huber": "huber_slope
 
 
 def _started(loss: Loss, parameters: Mapping[str, Any]) -> Loss:
-    """Return the loss that starts from ``base_score``, of which there is one for all outputs or one for each.
+    """Return the loss that starts from ``base_score``, one for all outputs or one for each.
 
     Raises
     ------
     ParameterError
-        If there are others, they are out of the loss's range, or its start is not known by them.
+        If their number is wrong, they are out of range, or do not determine the start of the loss.
     """
     given, n, (low, high) = parameters["base_score"], loss.n_outputs, loss.score_range
     scores = given if isinstance(given, tuple | list) else (given,) * n
@@ -892,12 +892,12 @@ _ADJUSTMENTS: Mapping[str, Callable[[Loss, Mapping[str, Any]], Loss]] = {
 
 
 def adjusted(loss: Loss, parameters: Mapping[str, Any]) -> Loss:
-    """Return the loss as those parameters adjust it that are not None.
+    """Return the loss adjusted by those parameters that are not None.
 
     Raises
     ------
     ParameterError
-        If one of them does not go with the loss.
+        If a parameter does not fit the loss.
     """
     for name, adjust in _ADJUSTMENTS.items():
         if parameters.get(name) is not None:

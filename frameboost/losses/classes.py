@@ -1,7 +1,7 @@
-"""What rows of each class count for, and the probability from which on a row is of the second of two classes.
+"""Class weights, and the threshold above which the second of two classes is predicted.
 
-Both are parameters that a loss is made with: the factors are times the row's weight wherever the loss is summed over
-rows to train, and the threshold is that of the output ``class``, in SQL too.
+Both adjust a loss: class weights multiply row weights wherever training sums over rows, and the threshold applies to
+the output ``class``, in SQL too.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ __all__ = [
 
 
 def class_weighted(loss: Loss, parameters: Mapping[str, Any]) -> Loss:
-    """Return the loss with the factors of ``class_weight``, once they are known (`counted_factors`).
+    """Return the loss with class weights, or with ``class_weight`` to resolve later (`counted_factors`).
 
     Raises
     ------
     ParameterError
-        If the loss has no classes, or another number of them.
+        If the loss has no classes, or their number differs.
     """
     _check_weighs_classes(loss)
     factors = parameters["class_weight"]
@@ -50,9 +50,9 @@ def _check_weighs_classes(loss: Loss) -> None:
 def counted_factors(
     class_weight: object, loss: Loss, rows: Aggregator, labels: Sequence[str | bool]
 ) -> tuple[float, ...]:
-    """Return the factor of each class, by number, where ``rows`` are those that count.
+    """Return the weight of each class, by index, counting only ``rows``.
 
-    The other arguments, and the errors, are those of `class_factors` and of `class_weighted`.
+    Other arguments and errors are those of `class_factors` and `class_weighted`.
     """
     _check_weighs_classes(loss)
     counted = {
@@ -64,22 +64,21 @@ def counted_factors(
 
 
 def class_factors(class_weight: object, labels: Sequence[str | bool], counts: Sequence[float]) -> tuple[float, ...]:
-    """Return the factor of each class, by number.
+    """Return the weight of each class, by index.
 
     Parameters
     ----------
     class_weight
-        ``"balanced"``, for which all classes weigh the same; a dict of label to factor, 1 of a label that it lacks; or
-        the factors.
+        ``"balanced"`` for equal total weights; a dict of label to weight, by default 1; or the weights.
     labels
-        The labels of the classes; none where they are numbered.
+        The class labels; empty if classes are numbers.
     counts
         The number of rows of each class.
 
     Raises
     ------
     ParameterError
-        If a key is no label, or no class that is there counts.
+        If a key is not a label, or no present class has a positive weight.
 
     Examples
     --------
@@ -112,12 +111,12 @@ def class_factors(class_weight: object, labels: Sequence[str | bool], counts: Se
 
 
 def with_class_weights(loss: Loss, factors: Sequence[float]) -> Loss:
-    """Return a loss whose rows count for the factor of their class; without factors for their weight alone.
+    """Return a loss with class weights; without any, rows count by their row weights alone.
 
     Raises
     ------
     ParameterError
-        If the factors are not as many as the classes.
+        If the number of weights differs from that of classes.
     """
     terms = {name: term for name, term in loss.terms.items() if name != CLASS_WEIGHT}
     loss = replace(loss, class_weights=(), terms=terms)
@@ -133,7 +132,7 @@ def with_class_weights(loss: Loss, factors: Sequence[float]) -> Loss:
 
 
 def decided_by(loss: Loss, parameters: Mapping[str, Any]) -> Loss:
-    """Return the loss with its ``threshold``, unless that is a rule by which one is chosen after training.
+    """Return the loss with its ``threshold``, unless that is a rule to resolve after training.
 
     Raises
     ------
@@ -155,6 +154,6 @@ def check_decides(loss: Loss) -> None:
 
 
 def with_threshold(loss: Loss, threshold: float) -> Loss:
-    """Return a loss whose rows are of the second class where its probability is above the threshold."""
+    """Return a loss that predicts the second class where its probability is above the threshold."""
     check_decides(loss)
     return replace(loss, threshold=threshold)

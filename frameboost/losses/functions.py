@@ -1,4 +1,4 @@
-"""Functions of the user's over arrays, objectives and metrics, called as XGBoost, LightGBM and scikit-learn call them.
+"""Call users' functions over arrays, objectives and metrics, with the signatures of XGBoost, LightGBM and scikit-learn.
 
 ================================  ===================================================================================
 ``f(label, prediction)``          as scikit-learn's metrics and the estimators of both libraries
@@ -6,7 +6,7 @@
 ``f(prediction, dtrain)``         as ``xgboost.train`` and ``lightgbm.train``; ``dtrain.get_label()``
 ================================  ===================================================================================
 
-The names of the parameters, or their types, tell the last form from the first.
+Parameter names or types distinguish the last form from the first.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _WEIGHT = re.compile(r"(sample_?)?weights?|w")
 
 
 class LabelledRows:
-    """Labels and weights by the methods that XGBoost's ``DMatrix`` and LightGBM's ``Dataset`` have for them."""
+    """Labels and weights, with the methods of XGBoost's ``DMatrix`` and LightGBM's ``Dataset``."""
 
     def __init__(self, label: Floats, weight: Floats | None) -> None:
         self._label, self._weight = label, weight
@@ -44,7 +44,7 @@ class LabelledRows:
         return self._label
 
     def get_weight(self) -> Floats:
-        """Return the weights, an empty array where every weight is 1."""
+        """Return the weights, an empty array if all are 1."""
         return np.empty(0) if self._weight is None else self._weight
 
     def num_row(self) -> int:
@@ -55,30 +55,30 @@ class LabelledRows:
 
 
 class ArrayCall:
-    """A function of the user's, and how it is called.
+    """A user's function and its calling convention.
 
     Parameters
     ----------
     function
         The function.
     what
-        What messages call it: ``objective 'focal'``.
+        The name in messages: ``objective 'focal'``.
     prediction
-        What messages call its second argument: ``margin`` or ``prediction``.
+        The name of its second argument in messages: ``margin`` or ``prediction``.
     returns
-        What it is to return, in messages.
+        The expected return value, in messages.
     options
-        Keywords that it is called with besides.
+        Additional keywords of the call.
 
     Attributes
     ----------
     takes_weight
-        Whether it is told the weights of the rows.
+        Whether it takes row weights.
 
     Raises
     ------
     ParameterError
-        If its parameters are those of none of the forms.
+        If its signature matches none of the forms.
     """
 
     def __init__(
@@ -107,7 +107,7 @@ class ArrayCall:
         self.takes_weight = self._of_rows or bool(self._weight_name) or self._has_third
 
     def __call__(self, label: Floats, prediction: Floats, weight: Floats) -> Any:
-        """Call the function in its form."""
+        """Call the function."""
         is_weighted = bool((weight != 1.0).any())
         if self._of_rows:
             return self._function(prediction, LabelledRows(label, weight if is_weighted else None))
@@ -119,17 +119,17 @@ class ArrayCall:
 
 
 def side_by_side(arrays: Mapping[str, Floats], names: Sequence[str]) -> Floats:
-    """Return columns as an array of shape (rows,), or (rows, columns) of several."""
+    """Return columns as an array of shape (rows,), or (rows, columns) for several."""
     return arrays[names[0]] if len(names) == 1 else np.column_stack([arrays[name] for name in names])
 
 
 def may_be_called(value: object) -> TypeGuard[Callable[..., Any]]:
-    """Whether a value is a function, or an object that is called like one; a class is neither."""
+    """Whether a value is a function, or a callable object; classes are neither."""
     return callable(value) and not isinstance(value, type)
 
 
 def name_of_function(function: Callable[..., Any]) -> str:
-    """Return the name of a function: its own, that of what a ``partial`` calls, or that of an object's class."""
+    """Return the name of a function, of the function in a ``partial``, or of an object's class."""
     inner = function
     while hasattr(inner, "func"):
         inner = inner.func
@@ -144,7 +144,7 @@ def _signature(function: Callable[..., Any]) -> inspect.Signature | None:
 
 
 def _is_dataset(parameter: inspect.Parameter) -> bool:
-    """Whether a parameter takes a DMatrix or a Dataset, by its type if it has one, else by its name."""
+    """Whether a parameter takes a DMatrix or a Dataset, by its type annotation, or else by its name."""
     if parameter.annotation is not parameter.empty:
         text = parameter.annotation if isinstance(parameter.annotation, str) else str(parameter.annotation)
         return any(name in text for name in _DATASET_TYPES)

@@ -1,9 +1,9 @@
-"""A loss as data: SQL expressions for its gradient, its hessian, its prediction and its start.
+"""A loss as data: SQL expressions for gradient, hessian, prediction and start.
 
-Boosting with second-order steps needs of a loss l(y, ŷ) the gradient g = ∂l/∂ŷ and the hessian h = ∂²l/∂ŷ² at the
-current margin ŷ (Chen & Guestrin 2016, section 2.2). Row weights multiply both and are not part of the expressions.
+Second-order boosting needs the gradient g = ∂l/∂ŷ and the hessian h = ∂²l/∂ŷ² of a loss l(y, ŷ) at the current margin ŷ
+(Chen & Guestrin 2016, section 2.2). Row weights multiply both and are not part of the expressions.
 
-An `Offset` is columns of the data that are added to the margins of a row, beside the trees.
+An `Offset` is columns of the data that are added to the margins.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ _MAX_COMPARED = 16
 class Derivatives:
     """Gradient and hessian of one output, over the row's roles, the margins and the loss's terms.
 
-    They are without the row's weight, unless ``are_weighted``.
+    They exclude the row's weight, unless ``are_weighted``.
     """
 
     gradient: Expression
@@ -88,16 +88,15 @@ Change = Literal["pairwise", "ndcg", "map"]
 
 @dataclass(frozen=True, slots=True)
 class OverQuery:
-    """A window function over the rows of a row's query.
+    """A window function over the rows of a query.
 
     ``function`` is one of
 
-    - ``rank``: the row's rank by ``value`` from 0, in descending order; equals are in the order of the rows, as in
-      XGBoost;
+    - ``rank``: the row's rank by ``value`` from 0, in descending order; ties are in row order, as in XGBoost;
     - ``sum``, ``min``, ``max`` of ``value``;
     - ``running``: the prefix sum of ``value`` by ``order``, which is distinct within a query.
 
-    Sums are exact: values are rounded to a grid first, unless they are ``on_grid`` already.
+    Sums are exact: values are rounded to a grid first, unless they are already ``on_grid``.
     """
 
     function: Literal["rank", "sum", "min", "max", "running"]
@@ -139,7 +138,7 @@ _CHANCE = "(1 / (1 + EXP(CASE WHEN label_i > label_j THEN margin_i - margin_j EL
 class RankingPairs:
     """LambdaMART's sums over the pairs of a query's rows (Burges 2010, section 7).
 
-    A pair is a row i among the first ``truncation`` ranks, and a row j of another label at a later rank. Its λ pulls
+    A pair is a row i among the first ``truncation`` ranks, and a row j with another label at a later rank. Its λ pulls
     the more relevant of the two up and pushes the other down, by |λ|, ``size``. Each row gets the terms
 
     - ``pair_g``: the sum of |λ| over the pairs that push it down, less that over those that pull it up;
@@ -149,9 +148,9 @@ class RankingPairs:
     Attributes
     ----------
     change
-        The metric whose change is |ΔZ|: NDCG, MAP, or ``pairwise``, for 1 in every pair.
+        The metric that defines |ΔZ|: NDCG, MAP, or ``pairwise``, where it is 1.
     truncation
-        XGBoost's ``lambdarank_num_pair_per_sample`` of the method ``topk``.
+        XGBoost's ``lambdarank_num_pair_per_sample`` for the method ``topk``.
     by_difference
         Whether |ΔZ| is divided by the difference of the scores (``lambdarank_score_normalization``).
     """
@@ -162,7 +161,7 @@ class RankingPairs:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns of a row that pairs read; `size` and `curvature` have each of them as ``_i`` and ``_j``."""
+        """The columns of a row that pairs read; `size` and `curvature` read each as ``_i`` and ``_j``."""
         return _COLUMNS[self.change]
 
     @property
@@ -195,13 +194,13 @@ def _of_pair(columns: tuple[str, ...], text: str) -> Expression:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class ArrayFunction:
-    """Columns that a function computes from arrays of all rows, in the order of the data.
+    """Columns computed by a function from arrays of all rows, in the order of the data.
 
     Attributes
     ----------
     function
-        Takes float64 arrays of shape (rows,) by the names of ``reads``, which it may write to, and returns arrays of
-        that shape by the names of the columns.
+        A function from writable float64 arrays of shape (rows,), by the names of ``reads``, to arrays of that shape, by
+        the names of the columns.
     reads
         Roles, margins and terms before this one.
     """
@@ -216,7 +215,7 @@ Term = Expression | RunningSum | OverQuery | Ratio | RankingPairs | ArrayFunctio
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """The first margins of a fit.
+    """The initial margins of a fit.
 
     Each is a prediction, which `Loss.margin_of` converts to a margin:
 
@@ -225,8 +224,8 @@ class Start:
     - ``newton from mean``: one Newton step from the weighted mean label;
     - ``quantiles``: quantiles of the labels, one for each output;
     - ``frequencies``: the centred logarithms of the shares of the classes;
-    - ``moments``: the margins themselves, by ``margins_of`` of the mean and the variance of ``label``; the mean is the
-      user's ``mean``, if there is one;
+    - ``moments``: margins from ``margins_of`` the mean and the variance of ``label``; the user's ``mean`` overrides the
+      former;
     - ``margins``: ``margins``, one for each output.
     """
 
@@ -239,7 +238,7 @@ class Start:
 
 @dataclass(frozen=True, slots=True)
 class Transform:
-    """A monotone function T of the labels that a loss is fitted to (see `frameboost.losses.transforms`).
+    """A monotone function T of the labels to fit (see `frameboost.losses.transforms`).
 
     Attributes
     ----------
@@ -252,11 +251,11 @@ class Transform:
     smeared
         The mean of T⁻¹ over the errors, over ``margin`` and the numbers ``{0}``, ``{1}``.
     errors
-        What these numbers are the means of, over ``fitted`` and ``margin``.
+        The terms that these numbers are means of, over ``fitted`` and ``margin``.
     neutral
-        The numbers where there are no errors.
+        The numbers for no errors.
     condition, requirement
-        The labels that T is defined for, over ``label``, and in words.
+        The domain of T, as a condition on ``label``, and in words.
     lowest
         The lower bound of these labels.
     """
@@ -282,49 +281,49 @@ class Loss:
     name
         XGBoost's name for it, or ``"custom"``.
     outputs
-        The derivatives of each output. The margins are called ``margin``, or of several ``margin_0``, ``margin_1``, ...
+        The derivatives of each output. Margins are named ``margin``, or for several ``margin_0``, ``margin_1``, ...
     links
-        From the margins to the predictions, on the scale of the target.
+        The predictions, on the scale of the target, as functions of the margins.
     metric
-        The name of the metric that is reported by default.
+        The name of the default metric.
     terms
-        Subexpressions of the derivatives, by name; each may use those before it.
+        Subexpressions of the derivatives, by name; each may use earlier ones.
     link_terms
         Subexpressions of the links, in stages; each may use the margins and earlier stages.
     evaluated
-        The links that metrics are computed from; None where they are the predictions.
+        The links for metrics; None if they are the predictions.
     margin_of
         The inverse of the link, for the base score; with a ``transform`` from the fitted label.
     start
         The first margins of a fit.
     renewal
-        For each output the quantile of the residuals that its leaves have as value, instead of −G/(H+λ).
+        The quantile of the residuals that replaces −G/(H+λ) in the leaves, for each output.
     renewal_weight
-        What a row counts in these quantiles, besides its weight; None for 1.
+        A factor of the row weight in these quantiles; None for 1.
     label_condition, label_requirement
-        A condition that every valid label meets, and its words in the error message.
+        A condition on valid labels, and its text in error messages.
     score_range
-        The open interval in which ``base_score`` must lie.
+        The open interval of valid ``base_score``.
     classes
-        The number of classes, whose labels are 0, 1, ...; 0 for a regression.
+        The number of classes, labelled 0, 1, ...; 0 for a regression.
     roles
-        Further columns that it reads, by role: ``upper``, ``qid``.
+        Further columns, by role: ``upper``, ``qid``.
     definition
-        The entry in the model file of an `Objective` and of an imported model's loss.
+        The entry in the model file, for an `Objective` and for the loss of an imported model.
     is_trainable
-        Whether its derivatives are known; those of an imported model's loss may not be.
+        Whether its derivatives are known, which may not hold for the loss of an imported model.
     labels
         The names of the labels: one, or one for each output.
     spread
-        What the loss takes for the standard deviation of labels around the prediction, up to a factor, over the margin;
-        None where it is the same for all predictions, or not known.
+        The standard deviation of labels that the loss implies, up to a factor, over the margin; None if it is constant
+        or unknown.
     transform, fitted, smearing
-        The function of the labels that it is fitted to, if it is; the terms that are these, in the order of the labels;
-        and the numbers in the links by which these are smeared.
+        The transform of the labels, if any; the terms of transformed labels, in order; and the numbers that smear the
+        links.
     class_weights
-        What a row's weight is times, by its class; none where that is 1.
+        The class weights; empty if they are 1.
     threshold
-        The probability above which a row is of the second of two classes.
+        The probability above which the second of two classes is predicted.
     """
 
     name: str
@@ -365,25 +364,25 @@ class Loss:
 
     @cached_property
     def class_factor(self) -> Mapping[str, Expression]:
-        """The term that is the factor of a row's class, over its label; none without such."""
+        """The term for the class weight of a row, over its label; None without class weights."""
         if not self.class_weights:
             return {}
         cases = "".join(f" WHEN label = {k} THEN {factor!r}" for k, factor in enumerate(self.class_weights))
         return {CLASS_WEIGHT: Expression(f"CASE{cases} ELSE 1 END", ("label",))}
 
     def times_factor(self, value: Expression) -> Expression:
-        """Return a value times the factor of the row's class, if there is one."""
+        """Return a value times the class weight of the row, if there is one."""
         if not self.class_weights:
             return value
         return Expression(f"({value.text}) * {CLASS_WEIGHT}", tuple(dict.fromkeys((*value.columns, CLASS_WEIGHT))))
 
     def counted(self, value: Expression) -> Expression:
-        """Return a value times what its row counts for: its weight, and the factor of its class."""
+        """Return a value times the total weight of its row: row weight and class weight."""
         return weighted(self.times_factor(value))
 
     @cached_property
     def residuals(self) -> Mapping[str, Expression]:
-        """What the `renewal` takes quantiles of: ``residual_0`` and so on; none without a renewal."""
+        """The residuals for `renewal`: ``residual_0`` and so on; empty without a renewal."""
         named = {}
         for output, margin in enumerate(self.margins if self.renewal else ()):
             label = self.label_of(output)
@@ -391,30 +390,30 @@ class Loss:
         return named
 
     def weights_of_quantiles(self, output: int, *, is_weighted: bool) -> Expression | None:
-        """Return what the rows count in the quantiles of an output; None if each counts as much."""
+        """Return the row weights for the quantiles of an output; None if all are equal."""
         weight = Expression("weight", ("weight",))
         if self.renewal_weight is None:
             return weight if is_weighted else None
         return weighted(self.renewal_weight.renamed({"label": self.label_of(output)}))
 
     def label_of(self, output: int) -> str:
-        """Return the name of the label that an output is fitted to, one of ``fitted`` where there are such."""
+        """Return the name of the label of an output, one of ``fitted`` if the labels are transformed."""
         labels = tuple(self.fitted) or self.labels
         return labels[output] if len(labels) > 1 else labels[0]
 
     @property
     def is_of_arrays(self) -> bool:
-        """Whether its derivatives are computed by a function over arrays."""
+        """Whether a function over arrays computes its derivatives."""
         return any(isinstance(term, ArrayFunction) for term in self.terms.values())
 
     @property
     def family(self) -> str:
-        """The kind of target, as the name begins: ``reg``, ``binary``, ``multi``, ``count``, ``rank``, ``survival``."""
+        """The kind of target, from the name: ``reg``, ``binary``, ``multi``, ``count``, ``rank``, ``survival``."""
         return self.name.partition(":")[0]
 
     @property
     def has_probabilities(self) -> bool:
-        """Whether it has probabilities of the classes; the sides of a hinge are classes without any."""
+        """Whether it predicts class probabilities; hinge losses have classes without them."""
         return self.classes > 0 and self.name != "binary:hinge"
 
     @property
@@ -424,22 +423,22 @@ class Loss:
 
     @property
     def n_outputs(self) -> int:
-        """Number of margins, and of trees a round."""
+        """The number of margins, and of trees per round."""
         return len(self.outputs)
 
     @property
     def n_predictions(self) -> int:
-        """Number of values of a prediction; a class, and the mean of a distribution, is one of several margins."""
+        """The number of values of a prediction; a class, or the mean of a distribution, is one for several margins."""
         return len(self.links)
 
     @property
     def has_margin_of_each_class(self) -> bool:
-        """Whether there is a margin for each class; two classes may share one, the log-odds."""
+        """Whether each class has a margin; two classes may share one, the log-odds."""
         return self.classes > 0 and self.classes == self.n_outputs and len(self.labels) == 1
 
     @property
     def is_distribution(self) -> bool:
-        """Whether the margins say the mean and the standard deviation of a row's label."""
+        """Whether the margins determine the mean and the standard deviation of a row's label."""
         return self.n_outputs > 1 and self.spread is not None
 
     @cached_property
@@ -459,16 +458,16 @@ def prediction_names(n: int) -> tuple[str, ...]:
 
 
 def largest_margin(classes: int) -> Expression:
-    """Return the largest of the margins; terms and stages call it ``largest``."""
+    """Return the largest of the margins, which terms and stages name ``largest``."""
     margins = margin_names(classes)
     return Expression(f"GREATEST({', '.join(margins)})", margins)
 
 
 def argmax_class(classes: int, names: Sequence[str] = ()) -> Expression:
-    """Return argmax of the margins, the first of equals, as a number or as one of the ``names``.
+    """Return argmax of the margins, ties to the first, as an index or as one of the ``names``.
 
-    Of many classes each margin is compared with a column ``largest`` (see `largest_margin`), because the comparisons
-    with all later ones grow with the square of the classes.
+    For many classes each margin is compared with a column ``largest`` (see `largest_margin`), because comparisons with
+    all later ones are quadratic.
 
     >>> argmax_class(3).text
     'CASE WHEN margin_0 >= GREATEST(margin_1, margin_2) THEN 0 WHEN margin_1 >= margin_2 THEN 1 ELSE 2 END'
@@ -492,7 +491,7 @@ def argmax_class(classes: int, names: Sequence[str] = ()) -> Expression:
 
 
 def family_of(objective: Any) -> str:
-    """Return the kind of target of an objective, as its name begins or its link says: ``binary``, ``multi``, ``reg``.
+    """Return the kind of target of an objective, from its name or its link: ``binary``, ``multi``, ``reg``.
 
     >>> import frameboost as fb
     >>> family_of("binary:hinge"), family_of(fb.Objective("margin - label"))
@@ -507,7 +506,7 @@ def multi_target_loss(loss: Loss, n: int) -> Loss:
     Raises
     ------
     ParameterError
-        If it has several outputs already, or reads more of a row than its label.
+        If it has several outputs, or reads more than the label of a row.
     """
     if loss.n_outputs > 1 or loss.terms or loss.roles:
         raise ParameterError(f"objective {shown(loss.name)} takes one target, not {n}")
@@ -537,16 +536,16 @@ EXPOSURE = "exposure"
 class Offset:
     """Columns that are added to the margins of each row.
 
-    A margin is the sum of base margin and leaves, which is exact, plus the offset, which is added last: the same bits
-    in every engine and every language.
+    The margin is the exact sum of base margin and leaf values, plus the offset, added last: the same bits in every
+    engine and language.
 
     Attributes
     ----------
     kind
-        ``"base_margin"``: columns are added as they are. ``"exposure"``: the logarithm of a column is added, which is
-        NULL where the column is not above 0. NaN is NULL, in either.
+        ``"base_margin"`` adds columns unchanged; ``"exposure"`` adds the logarithm of a column, NULL if it is not above
+        0. NaN counts as NULL in both.
     columns
-        For each margin its column; None where nothing is added.
+        The column for each margin; None if nothing is added.
     """
 
     kind: Literal["base_margin", "exposure"]
@@ -562,17 +561,17 @@ class Offset:
 
     @property
     def features(self) -> list[Feature]:
-        """The columns as what readers of files and databases need of them: a name and a type."""
+        """The columns with name and type, for readers of files and databases."""
         return [Feature(name, FeatureType("float64")) for name in self.names]
 
     @property
     def arguments(self) -> dict[str, str | list[str]]:
-        """The argument of `frameboost.fit` that the offset comes from, as in the model file."""
+        """The argument of `frameboost.fit` that defines the offset, as in the model file."""
         names = self.names if self.kind == EXPOSURE else [name for name in self.columns if name is not None]
         return {self.kind: names[0] if len(names) == 1 else names}
 
     def exprs(self) -> list[pl.Expr | None]:
-        """Return what is added to each margin as polars expressions, null where the column is NULL or NaN."""
+        """Return the offset of each margin as polars expressions, null for NULL and NaN."""
         return [
             None if name is None else self._expr(column(name).cast(pl.Float64).fill_nan(None)) for name in self.columns
         ]
@@ -581,13 +580,13 @@ class Offset:
         return pl.when(values > 0).then(values.log()) if self.kind == EXPOSURE else values
 
     def check(self, rows: pl.DataFrame) -> None:
-        """Raise `DataError` if what is added is not a finite number in some of the rows, which have the columns."""
+        """Raise `DataError` if the offset is not finite in some rows."""
         for name, expr in zip(self.columns, self.exprs(), strict=True):
             if expr is not None and (wrong := len(rows) - rows.select(expr.is_finite().sum()).item()):
                 raise DataError(self.message(str(name), wrong, len(rows)))
 
     def message(self, name: str, wrong: int, n_rows: int) -> str:
-        """Return what to say of rows in which a column does not have a number that can be added."""
+        """Return the message for rows with an invalid offset."""
         if self.kind == EXPOSURE:
             return (
                 f"exposure {shown(name)} is 0, negative, NULL, NaN or infinite in {wrong:,} of {n_rows:,} rows; set "
@@ -599,7 +598,7 @@ class Offset:
         )
 
     def in_training(self, margins: Sequence[str]) -> dict[str, Expression]:
-        """Return what is added to the margins of these names, over the roles of the rows of an engine."""
+        """Return the offset of margins of these names, over the roles of an engine's rows."""
         return {
             margin: Expression(f"LN({EXPOSURE})", (EXPOSURE,))
             if self.kind == EXPOSURE
@@ -616,12 +615,13 @@ class Offset:
 
 
 def offset_of(loss: Loss, arguments: Mapping[str, str | Sequence[str] | None]) -> Offset | None:
-    """Return the offset that ``base_margin`` or ``exposure`` names; None if both are None.
+    """Return the offset of ``base_margin`` or ``exposure``; None if both are None.
 
     Raises
     ------
     ParameterError
-        If both are named, base margins are not one for each margin, or the loss has no log link for the exposure.
+        If both are passed, the number of base margins differs from that of margins, or the loss has no log link for an
+        exposure.
     """
     base_margin, exposure = arguments.get("base_margin"), arguments.get(EXPOSURE)
     if base_margin is not None and exposure is not None:
@@ -647,10 +647,10 @@ def offset_of(loss: Loss, arguments: Mapping[str, str | Sequence[str] | None]) -
 
 
 def _exposed(loss: Loss) -> list[int]:
-    """Return the margins of which the prediction is the exponential, up to a factor: those with a log link.
+    """Return the margins with a log link: the prediction is proportional to their exponential.
 
-    A link may be any expression of the user, so predictions are compared: if the margin is larger by 1, they are e
-    times as large, or do not depend on it.
+    As a link may be any expression, this compares predictions: adding 1 to the margin multiplies them by e, or does not
+    change them.
     """
     if loss.classes or loss.link_terms:
         return []

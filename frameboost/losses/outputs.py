@@ -1,6 +1,6 @@
-"""The outputs of a model, as expressions over its margins: `OUTPUTS`.
+"""The outputs of a model as expressions over its margins: `OUTPUTS`.
 
-An output of intervals may also read the number of a lookup by a column (`Lookup`).
+Intervals may also read the number of a lookup by a column (`Lookup`).
 """
 
 from __future__ import annotations
@@ -57,17 +57,17 @@ class Output:
     margins
         The names of the margins.
     stages
-        Subexpressions of the values, in stages; each may use the margins and earlier stages.
+        Subexpressions of the values, in stages; each may use margins and earlier stages.
     values
         One expression, or several for a list of numbers.
     is_class
-        Whether each value is the number of a class, or its label.
+        Whether the values are class indices or labels.
     labels
-        The labels by the names that they have in the values; none where classes are numbered.
+        The labels by their names in the values; empty if classes are numbers.
     names
-        What each value is called where the values are columns; none where they are numbered.
+        The names of the values as columns; empty if they are numbered.
     lookup
-        The lookup, if the output has one.
+        The lookup, or None.
     """
 
     margins: tuple[str, ...]
@@ -80,18 +80,18 @@ class Output:
 
     @property
     def inputs(self) -> tuple[str, ...]:
-        """The names of a row's values before the stages: the margins, then the number of the lookup."""
+        """The inputs before the stages: the margins, then the number of the lookup."""
         return self.margins if self.lookup is None else (*self.margins, self.lookup.name)
 
     @property
     def is_margin(self) -> bool:
-        """Whether the output is the only margin as it is."""
+        """Whether the output is the only margin unchanged."""
         return (
             [value.text for value in self.values] == list(self.margins) and len(self.margins) == 1 and not self.is_class
         )
 
     def margins_behind(self) -> list[list[int]]:
-        """Return, for each value, the numbers of the margins that it depends on, directly or through stages.
+        """Return the indices of the margins that each value depends on, directly or through stages.
 
         >>> from frameboost.losses.built_in import get_loss
         >>> loss = get_loss("multi:softprob", {"num_class": 2, "scale_pos_weight": 1.0})
@@ -108,12 +108,12 @@ class Output:
         return [sorted(of(value)) for value in self.values]
 
     def used_margins(self) -> set[int]:
-        """Return the numbers of the margins that some value depends on."""
+        """Return the indices of the margins that any value depends on."""
         return {number for numbers in self.margins_behind() for number in numbers}
 
 
 def leaf_output(n_trees: int) -> Output:
-    """Return the output ``leaf``: the numbers of the leaves that a row reaches, with each tree's as a margin."""
+    """Return the output ``leaf``: the leaf indices of a row, with each tree's as a margin."""
     margins = margin_names(n_trees)
     return Output(margins, (), tuple(Expression(margin, (margin,)) for margin in margins), is_class=True)
 
@@ -122,12 +122,12 @@ def output_of(
     loss: Loss, name: str, calibration: Expression | None = None, labels: Sequence[str | bool] = (),
     interval: Interval | None = None,
 ) -> Output:  # fmt: skip
-    """Return the output of that name of a model with that loss.
+    """Return the output of that name for a loss.
 
     Parameters
     ----------
     calibration
-        A link from the margin to the prediction that replaces that of the loss.
+        A link that replaces that of the loss.
     labels
         The labels of the classes; none where they are numbered.
     interval
@@ -136,7 +136,7 @@ def output_of(
     Raises
     ------
     ParameterError
-        If the loss has no such output; the message lists those that it has.
+        If the loss has no such output; the message lists all.
     """
     margins = loss.margins
     if name == "margin":
@@ -170,7 +170,7 @@ def output_of(
 
 
 def value_range(loss: Loss, name: str) -> tuple[float, float]:
-    """Return the bounds, which are reached, of an output's numbers; infinite where they are not known.
+    """Return the inclusive bounds of an output's numbers; infinite if unknown.
 
     >>> from frameboost.losses.built_in import get_loss
     >>> loss = get_loss("binary:logistic", {"scale_pos_weight": 1.0})
@@ -184,7 +184,7 @@ def value_range(loss: Loss, name: str) -> tuple[float, float]:
 
 
 def _outputs_of(loss: Loss, interval: Interval | None) -> tuple[str, ...]:
-    """Return the names of the outputs that there are."""
+    """Return the names of the available outputs."""
     names: tuple[str, ...] = OUTPUTS[:2]
     if loss.classes:
         names = OUTPUTS[:4] if loss.has_probabilities else OUTPUTS[:3]
@@ -193,7 +193,7 @@ def _outputs_of(loss: Loss, interval: Interval | None) -> tuple[str, ...]:
 
 
 def _interval(loss: Loss, interval: Interval) -> Output:
-    """Return the two ends of the prediction interval."""
+    """Return the ends of the prediction interval."""
     groups = interval.groups
     distances = (interval.distance, *(groups.numbers if groups else ()))
     distance = None if groups else interval.distance
@@ -202,10 +202,10 @@ def _interval(loss: Loss, interval: Interval) -> Output:
 
 
 def _sorted_quantiles(loss: Loss) -> Output:
-    """Return the quantiles in ascending order, which the margins need not be in.
+    """Return the quantiles in ascending order, as margins may cross.
 
-    Quantiles that cross are rearranged, which never takes them further from the true ones (Chernozhukov,
-    Fernández-Val & Galichon 2010, "Quantile and probability curves without crossing").
+    Rearranging crossing quantiles never takes them further from the true ones (Chernozhukov, Fernández-Val & Galichon
+    2010, "Quantile and probability curves without crossing").
     """
     names = list(loss.margins)
     stages: list[dict[str, Expression]] = []
@@ -222,7 +222,7 @@ def _sorted_quantiles(loss: Loss) -> Output:
 
 
 def on_label_scale(loss: Loss, value: Expression) -> Expression:
-    """Return T⁻¹ of a value on the scale of the margin, if the loss is fitted to T of the labels."""
+    """Return T⁻¹ of a value on the scale of the margin, if the loss has a transform T."""
     if loss.transform is None:
         return value
     margin, columns = f"({value.text})", tuple(dict.fromkeys((*value.columns, "margin")))
@@ -250,7 +250,7 @@ def _sorting_network(n: int) -> Iterator[list[tuple[int, int]]]:
 
 
 def _class(loss: Loss, links: Sequence[Expression], labels: Sequence[str | bool]) -> Output:
-    """Return the most probable class, of several targets one for each."""
+    """Return the most probable class, for several targets one each."""
     by_name = {f"class_{k}": label for k, label in enumerate(labels)}
     if loss.has_margin_of_each_class:
         best = argmax_class(loss.classes, tuple(by_name))
@@ -304,17 +304,17 @@ class Interval:
     Attributes
     ----------
     coverage
-        The share of labels that intervals are to hold.
+        The nominal coverage.
     rows
-        The number of scores that the distances are quantiles of.
+        The number of scores behind the distances.
     kind
         ``absolute``, ``scaled`` or ``quantiles``.
     distance
-        How far the interval reaches; below 0 where quantiles are too far apart.
+        The distance; negative if it narrows quantiles that are too far apart.
     quantiles
-        The numbers of the margins of the two quantiles; none of other kinds.
+        The indices of the margins of the two quantiles; empty for other kinds.
     groups
-        The distance by the value of a column, if it differs; all other values have ``distance``.
+        The distance by group; all other values have ``distance``.
     """
 
     coverage: float
@@ -327,7 +327,7 @@ class Interval:
 
 @dataclass(frozen=True)
 class Ends:
-    """The ends of intervals as expressions, with the terms that they share, in stages as those of an output."""
+    """The ends of intervals as expressions, with shared terms in stages."""
 
     stages: tuple[Mapping[str, Expression], ...]
     lower: Expression
@@ -335,12 +335,12 @@ class Ends:
 
 
 def kind_of(loss: Loss) -> Kind:
-    """Return the kind of intervals that goes with a loss.
+    """Return the kind of intervals for a loss.
 
     Raises
     ------
     ParameterError
-        If there is none: of classes, of several targets, of survival times and of ranking.
+        If there is none: for classes, several targets, survival times and ranking.
     """
     if reason := _why_not(loss):
         what = f"the model, of objective {shown(loss.name)},"
@@ -349,12 +349,12 @@ def kind_of(loss: Loss) -> Kind:
 
 
 def has_intervals(loss: Loss) -> bool:
-    """Whether a loss has intervals: that of a regression of one target."""
+    """Whether a loss has intervals, as regressions of one target have."""
     return not _why_not(loss)
 
 
 def _why_not(loss: Loss) -> str:
-    """Return why a loss has no intervals, or nothing."""
+    """Return the reason why a loss has no intervals, or an empty string."""
     if loss.has_quantiles or loss.is_distribution:
         return ""
     if loss.classes:
@@ -369,7 +369,7 @@ def _why_not(loss: Loss) -> str:
 
 
 def score_of(loss: Loss, kind: Kind, quantiles: tuple[int, ...] = ()) -> Expression:
-    """Return the score of a row, over ``label`` and the margins, or what they are called in `Loss.margins`."""
+    """Return the conformity score of a row, over ``label`` and the margins, or their names in `Loss.margins`."""
     label, centre = "label", loss.links[0].text
     if loss.transform is not None:
         label, centre = f"({loss.transform.of_label})", loss.margins[0]
@@ -391,9 +391,9 @@ def interval_ends(
     Parameters
     ----------
     distance
-        The distance; None where it is called ``distance`` in the expressions.
+        The distance; None to name it ``distance`` in the expressions.
     narrows
-        Whether a distance may be below 0, so that the ends must be prevented from passing each other.
+        Whether a distance may be negative, so that the ends could cross.
     """
     d = DISTANCE if distance is None else f"({distance!r})" if distance < 0 else repr(distance)
     read: tuple[str, ...] = (*loss.margins, DISTANCE)
@@ -425,7 +425,7 @@ def interval_ends(
 
 
 def _low_and_high(loss: Loss, quantiles: tuple[int, ...]) -> tuple[str, str]:
-    """Return the lower and the higher of two quantiles, which may cross."""
+    """Return the lower and the higher of two possibly crossing quantiles."""
     pair = ", ".join(loss.margins[number] for number in quantiles)
     return f"LEAST({pair})", f"GREATEST({pair})"
 
@@ -443,17 +443,17 @@ class Lookup:
     Attributes
     ----------
     name
-        What expressions call the number.
+        The name of the number in expressions.
     column
         The column's name.
     type
         Its type: ``string``, ``codes`` (integers) or ``boolean``.
     values
-        The values that have a number, in ascending order; of a Boolean column 0 and 1.
+        The values with a number, in ascending order; 0 and 1 for Booleans.
     numbers
         Their numbers.
     otherwise
-        The number where the column has another value or none.
+        The number for other and missing values.
     """
 
     name: str
@@ -469,7 +469,7 @@ class Lookup:
         return Feature(self.column, self.type, self.values if self.type.is_categorical else ())
 
     def by_number(self) -> dict[float, list[str | int]]:
-        """Return the values of each number but ``otherwise``."""
+        """Return the values by number, without ``otherwise``."""
         values_by_number: dict[float, list[str | int]] = {}
         for value, number in zip(self.values, self.numbers, strict=True):
             if number != self.otherwise:

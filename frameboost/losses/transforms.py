@@ -1,12 +1,12 @@
 """Targets on another scale: a loss is fitted to a function of the labels, and predictions are on the labels' scale.
 
-Trees, base margins and leaf quantiles are of T(y); the link is T⁻¹ of the margin. So whatever is made of links
-(predictions, metrics, SQL, the model file) is on the scale of the labels. Intervals are those of T(y), of which T⁻¹ is
-taken at both ends.
+Trees, base margins and leaf quantiles are fitted to T(y); the link is T⁻¹ of the margin. So everything derived from
+links (predictions, metrics, SQL, the model file) is on the scale of the labels. Intervals are computed for T(y), and
+T⁻¹ is applied to both ends.
 
-The mean of T⁻¹(ŷ + e) over the errors e is not T⁻¹(ŷ): a squared error fits the mean of T(y), and T⁻¹ of it is below
-the mean of y, near the median. Smearing (Duan 1983, "Smearing Estimate: A Nonparametric Retransformation Method") takes
-the mean over the errors that the model has made. For each T here that is a function of ŷ with one or two means in it:
+The mean of T⁻¹(ŷ + e) over the errors e is not T⁻¹(ŷ): squared error fits the mean of T(y), and T⁻¹ of it is below the
+mean of y, near the median. Smearing (Duan 1983, "Smearing Estimate: A Nonparametric Retransformation Method") takes the
+mean over the errors of the fit. For each T here it is a function of ŷ with one or two estimated means:
 
 =========  ==================  ===========================  =====================================================
 T          T(y)                T⁻¹(ŷ)                       its mean over errors e
@@ -17,8 +17,8 @@ T          T(y)                T⁻¹(ŷ)                       its mean over er
 ``asinh``  ln(y + √(1 + y²))   (exp ŷ − exp −ŷ) / 2         (a exp ŷ − b exp −ŷ) / 2, with b the mean of exp −e
 =========  ==================  ===========================  =====================================================
 
-Standardised targets have the trees of the targets themselves, up to penalties, and ranks of the labels have no inverse
-in SQL but a table; there is neither.
+Standardisation is not offered, as it changes trees by penalties only, nor are ranks, as their inverse in SQL is a
+table.
 """
 
 from __future__ import annotations
@@ -70,12 +70,12 @@ TRANSFORMS: Mapping[str, Transform] = {
 
 
 def transformed(loss: Loss, parameters: Mapping[str, Any]) -> Loss:
-    """Return a loss that is fitted to ``target_transform`` of the labels.
+    """Return a loss fitted to ``target_transform`` of the labels.
 
     Raises
     ------
     ParameterError
-        If its prediction is not the margin, or it has factors of labels.
+        If its prediction is not the margin, or it weights labels.
     """
     name = parameters["target_transform"]
     if [link.text for link in loss.links] != list(loss.margins) or loss.classes or loss.roles or loss.is_of_arrays:
@@ -111,12 +111,12 @@ def transformed(loss: Loss, parameters: Mapping[str, Any]) -> Loss:
 
 
 def smeared(loss: Loss, parameters: Mapping[str, Any]) -> Loss:
-    """Return the loss smeared by the numbers of ``smearing``, unless these are taken after training (`is_smeared`).
+    """Return the loss smeared by the numbers of ``smearing``, unless they are estimated after training (`is_smeared`).
 
     Raises
     ------
     ParameterError
-        If it is not transformed, or there are no such numbers for it.
+        If it is not transformed, or takes no such numbers.
     """
     smearing = parameters["smearing"]
     if loss.transform is None:
@@ -129,12 +129,12 @@ def smeared(loss: Loss, parameters: Mapping[str, Any]) -> Loss:
 
 
 def with_smearing(loss: Loss, numbers: Sequence[float] | None) -> Loss:
-    """Return the loss with its link smeared by numbers, those of each target after those of the one before.
+    """Return the loss with its link smeared by numbers, target after target.
 
     Raises
     ------
     ParameterError
-        If they are not as many as it takes.
+        If the number of numbers is wrong.
     """
     transform = loss.transform
     assert transform is not None
@@ -155,12 +155,12 @@ def with_smearing(loss: Loss, numbers: Sequence[float] | None) -> Loss:
 
 
 def is_smeared(objective: object, smearing: object) -> bool:
-    """Whether a fit to a transformed target takes the means over its errors, by its parameters."""
+    """Whether a fit estimates the errors of a transformed target, by its parameters."""
     return smearing is True or (smearing is None and objective == _OF_MEANS)
 
 
 def smearing_terms(loss: Loss) -> list[Expression]:
-    """Return what the numbers of `with_smearing` are the means of over rows, over the fitted labels and the margins."""
+    """Return the terms that the numbers of `with_smearing` are means of, over transformed labels and margins."""
     assert loss.transform is not None
     return [
         Expression(text, ("fitted", "margin")).renamed({"fitted": fitted, "margin": margin})

@@ -1,4 +1,4 @@
-"""A split of a node, and what it is chosen by: sums of gradients, penalties and limits."""
+"""A split of a node, with its sums of gradients, penalties and limits."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ IntArray = npt.NDArray[np.int64]
 
 
 class Stats(NamedTuple):
-    """G and H, the sums of gradients and hessians of some rows."""
+    """G and H, the sums of gradients and hessians over some rows."""
 
     G: float
     H: float
@@ -27,7 +27,7 @@ class Stats(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Penalties:
-    """The parameters that the score of a split depends on, by their names: regularisation, and splits of categories."""
+    """The parameters that determine the score of a split: regularisation, and categorical splits."""
 
     reg_lambda: float
     reg_alpha: float
@@ -40,7 +40,7 @@ class Penalties:
 
     @property
     def least_rows(self) -> float | None:
-        """The least number of rows of a child, None where rows need not be counted: each child has one."""
+        """The minimum number of rows of a child, None if rows need not be counted."""
         return float(self.min_child_samples) if self.min_child_samples > 1 else None
 
 
@@ -55,7 +55,7 @@ class SplitLimits:
     monotone
         int8 (features,): 1 where weights must not fall from left to right, -1 where they must not rise, else 0.
     bounds
-        float64 (open nodes, 2): the least and the largest weight in each node, infinite without constraints.
+        float64 (open nodes, 2): lower and upper bound of the weight in each node, infinite without constraints.
     """
 
     allowed: npt.NDArray[np.bool_]
@@ -65,7 +65,7 @@ class SplitLimits:
     def bounding(self, max_delta_step: float) -> tuple[npt.NDArray[np.int8], FloatArray] | tuple[None, None]:
         """Return ``monotone`` and ``bounds``, or None for both if no weight is bounded.
 
-        For None numba compiles kernels of half the size, which take half the time to compile.
+        For None numba compiles kernels of half the size, in half the time.
         """
         return (self.monotone, self.bounds) if max_delta_step != 0 or self.monotone.any() else (None, None)
 
@@ -73,15 +73,13 @@ class SplitLimits:
 class Split(NamedTuple):
     """The best split of an open node.
 
-    A row of a numeric feature goes left where its bin's code is less than ``bin``. In the feature's values that is
-    ``value < threshold``; ``threshold`` is None where ``bin`` is past the last bin, and every present value goes left.
-
-    A row of a categorical feature goes to the side that missing values do not go to where its code is in ``categories``
-    (see `frameboost.trees.tree.Tree`).
+    For a numeric feature a row goes left if its code is less than ``bin``, equivalently if ``value < threshold``;
+    ``threshold`` is None if ``bin`` is past the last bin, and all non-missing values go left. For a categorical feature
+    a row goes opposite to the missing direction if its code is in ``categories`` (see `frameboost.trees.tree.Tree`).
 
     In a tree for several outputs, ``left`` and ``right`` are sums over the outputs, and ``left_outputs``, float64
-    (outputs, 2), are G and H of each output in the left child. In a symmetric tree whose rows are counted ``rows`` are
-    the numbers of rows of both children.
+    (outputs, 2), are G and H of each output in the left child. In a symmetric tree that counts rows, ``rows`` are the
+    numbers of rows of both children.
     """
 
     feature: int
@@ -96,7 +94,7 @@ class Split(NamedTuple):
     rows: tuple[float, float] | None = None
 
     def goes_left(self, n_codes: int) -> npt.NDArray[np.bool_]:
-        """Return, for each code of the feature (the missing one, last, too), whether its rows go left."""
+        """Return, for each code of the feature (last the missing one), whether its rows go left."""
         left = np.zeros(n_codes, dtype=np.bool_)
         if self.categories is None:
             left[: self.bin] = True

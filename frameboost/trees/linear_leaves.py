@@ -1,4 +1,4 @@
-"""Leaves with slopes: their value is a constant plus slopes times numbers of the row."""
+"""Linear leaves: a constant plus slopes times features of the row."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ class LinearTerm(NamedTuple):
     feature
         The feature's number.
     slope
-        What the value grows by where the feature grows by 1.
+        The change of the value when the feature grows by 1.
     step
         The step of the grid that the feature is rounded to, a power of two.
     centre, low, high
-        Multiples of the step: where the grid has its zero, and the ends of u.
+        Multiples of the step: the zero of the grid, and the range of u.
     """
 
     feature: int
@@ -51,16 +51,16 @@ class LinearTerm(NamedTuple):
 
     @property
     def offset(self) -> float:
-        """What is added to a number to round it to the grid (see `frameboost.expressions.grid`)."""
+        """The number to add to round to the grid (see `frameboost.expressions.grid`)."""
         return _OFFSET_STEPS * self.step
 
     @property
     def shift(self) -> float:
-        """What is then subtracted: the offset and the centre."""
+        """The number to subtract then: the offset plus the centre."""
         return self.offset + self.centre
 
     def on_grid(self, x: float) -> float:
-        """Return u of a number."""
+        """Return u for a number."""
         return min(max((x + self.offset) - self.shift, self.low), self.high)
 
     @property
@@ -70,13 +70,12 @@ class LinearTerm(NamedTuple):
 
 
 class LinearLeaf(NamedTuple):
-    """The value of a leaf for rows in which none of some features is missing; other rows get the leaf's plain value.
+    """The value of a leaf for rows without missing values in its terms; other rows get the leaf's plain value.
 
-    Every sum of constants and terms is exact. A leaf reads a number x on a separate grid, u = clip(round(x − centre,
-    to a multiple of step), low, high). Say G is the step of the leaf values: where a slope is a multiple of G / step,
-    the product b·u is a multiple of G. Such products have no more than 53 bits, so a float64 holds them, and sums of
-    them, exactly: in any order, and whether or not a processor fuses multiplication and addition. No back end needs to
-    round the value. The clip bounds what a row may get that lies outside of what the leaf was trained on.
+    Every sum of constants and terms is exact. A leaf reads a number x on a separate grid, u = clip(round(x − centre, to
+    a multiple of step), low, high). Let G be the step of leaf values: if a slope b is a multiple of G / step, the
+    product b·u is a multiple of G. Such products have at most 53 bits, so float64 holds them and their sums exactly, in
+    any order, with or without fused multiply-add, and no back end needs rounding. The clip limits extrapolation.
 
     x = 2.3 on a grid of quarters around 2, from −1 to 0.5, is 0.25; with slope 4 and constant 1 the value is 2:
 
@@ -89,20 +88,20 @@ class LinearLeaf(NamedTuple):
     Attributes
     ----------
     constant
-        What the slopes add to.
+        The constant.
     terms
-        The slopes, at least one, each of another feature.
+        The slopes, at least one, of distinct features.
     """
 
     constant: float
     terms: tuple[LinearTerm, ...]
 
     def value(self, row: Sequence[float]) -> float:
-        """Return the value of a row, by the features' numbers."""
+        """Return the value of a row, from its features."""
         return self.constant + sum(term.slope * term.on_grid(row[term.feature]) for term in self.terms)
 
     def largest(self) -> float:
-        """Return an upper bound of the magnitude of any sum of the constant and terms."""
+        """Return an upper bound of the magnitude of any partial sum of the constant and terms."""
         return abs(self.constant) + sum(term.largest for term in self.terms)
 
 
@@ -113,13 +112,13 @@ class LinearColumns:
     Attributes
     ----------
     node
-        int64 (leaves,): their numbers.
+        int64 (leaves,): the indices.
     constant
         float64 (leaves,).
     feature
-        int64 (leaves, `MAX_TERMS`): that of each term, -1 past the last one.
+        int64 (leaves, `MAX_TERMS`): the feature of each term, -1 past the last one.
     terms
-        float64 (leaves, `MAX_TERMS`, 5): slope, step, centre, low and high; past the last term 0 with a step of 1.
+        float64 (leaves, `MAX_TERMS`, 5): slope, step, centre, low and high; 0 with a step of 1 past the last term.
     """
 
     node: IntArray
@@ -132,7 +131,7 @@ class LinearColumns:
 
     @classmethod
     def of(cls, leaves: Mapping[int, LinearLeaf]) -> LinearColumns:
-        """Return the arrays of leaves by their numbers."""
+        """Return the arrays of leaves by index."""
         terms = [term for leaf in leaves.values() for term in leaf.terms]
         node, sizes, feature = (np.array(list(each), np.int64) for each in (
             leaves, (len(leaf.terms) for leaf in leaves.values()), (term.feature for term in terms)
@@ -144,7 +143,7 @@ class LinearColumns:
     def of_sizes(
         cls, node: IntArray, constant: FloatArray, sizes: IntArray, feature: IntArray, terms: FloatArray
     ) -> LinearColumns:
-        """Return leaves whose terms follow one another, ``sizes`` of them each."""
+        """Return leaves with consecutive terms, ``sizes`` of them each."""
         padded = (
             np.full((len(node), MAX_TERMS), _NO_FEATURE),
             np.tile([0.0, 1.0, 0.0, 0.0, 0.0], (len(node), MAX_TERMS, 1)),
@@ -155,21 +154,21 @@ class LinearColumns:
 
     @classmethod
     def joined(cls, parts: Sequence[LinearColumns | None], starts: Sequence[int]) -> LinearColumns | None:
-        """Return the leaves of all parts, whose numbers count from ``starts`` on; None if no part has any."""
+        """Return the leaves of all parts, with indices counted from ``starts``; None if no part has any."""
         moved = [replace(part, node=part.node + start) for part, start in zip(parts, starts, strict=False) if part]
         if not moved:
             return None
         return cls(*(np.concatenate([getattr(part, each.name) for part in moved]) for each in fields(cls)))
 
     def leaves(self) -> dict[int, LinearLeaf]:
-        """Return the leaves by their numbers."""
+        """Return the leaves by index."""
         of_leaves = zip(self.sizes().tolist(), self.feature.tolist(), self.terms.tolist(), strict=True)
         terms = [tuple([LinearTerm(feature, *each) for feature, each in zip(features[:size], numbers, strict=False)])
                  for size, features, numbers in of_leaves]  # fmt: skip
         return dict(zip(self.node.tolist(), map(LinearLeaf, self.constant.tolist(), terms), strict=True))
 
     def among(self, values: Mapping[int, float]) -> LinearColumns:
-        """Return all leaves of a tree, whose plain values these are; one that has no slopes has it as the constant."""
+        """Return all leaves of a tree from its plain values; leaves without slopes have theirs as the constant."""
         node, constant, none = np.array(list(values)), np.array(list(values.values())), np.zeros(len(values), np.int64)
         leaves = LinearColumns.of_sizes(node, constant, none, none[:0], np.empty((0, 5)))
         at = np.searchsorted(node, self.node)
@@ -207,7 +206,7 @@ class LinearColumns:
         )
 
     def rounded(self, step: FloatArray | float) -> LinearColumns:
-        """Return the leaves with constants and slopes that make values multiples of ``step``, (leaves,) or one."""
+        """Return the leaves with values that are multiples of ``step``, (leaves,) or one."""
         step = np.broadcast_to(step, len(self))
         with np.errstate(over="ignore"):
             of_slopes = np.maximum(step[:, None] / self.terms[..., 1], _SMALLEST_NORMAL)
@@ -219,13 +218,13 @@ class LinearColumns:
 
 
 def refuse_linear(what: str, *, is_linear: bool) -> None:
-    """Raise `ParameterError` if trees have linear leaves, with which something does not go."""
+    """Raise `ParameterError` if trees have linear leaves, which ``what`` does not support."""
     if is_linear:
         raise ParameterError(f"{what} needs constant leaves; this model has linear leaves (linear_tree=True)")
 
 
 def may_have_slope(feature: Feature) -> bool:
-    """Whether leaves may have slopes of the feature: one of floats or of integers that are exact in float64."""
+    """Whether linear leaves may read the feature: floats, or integers that are exact in float64."""
     kind = feature.type
     is_number = kind.is_float or (kind.is_integer and kind.name not in ("int128", "uint128"))
     return is_number and not kind.is_categorical and not feature.zero_is_missing

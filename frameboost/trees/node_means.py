@@ -1,12 +1,12 @@
-"""What contributions (SHAP) need of trees: the mean leaf value below each node, weighted by cover, and leaves' slopes.
+"""Node means of trees for contributions (SHAP): the mean leaf value below each node, weighted by cover, and slopes.
 
-A row goes on to a node's children in proportion to their covers, as in XGBoost. If the covers sum to 0 (a model file
-may say so, and rows of weight 0 lead to it), each child gets half. XGBoost would divide by zero; with any shares at all
-the contributions add up to the margin.
+A node's mean weights its children by cover, as in XGBoost. If the covers sum to 0 (possible in model files, and with
+rows of weight 0), each child gets half, where XGBoost would divide by zero; contributions sum to the margin for any
+shares.
 
-A leaf with slopes counts as the value that it has without them, and what a slope times its number adds for a row
-belongs to the slope's feature. A leaf with the value 2 whose constant is 2.5 and whose slope is 4 gives a row with
-u = 0.25 the value 3.5: of these, 2 take part in the means, 1.5 belong to the feature.
+A linear leaf enters means with its plain value, and the rest is credited to the features of its slopes. A leaf with
+plain value 2, constant 2.5 and slope 4 has the value 3.5 for u = 0.25: 2 enters the means, 1.5 is credited to the
+feature.
 """
 
 from __future__ import annotations
@@ -58,13 +58,13 @@ def node_means(tree: Tree) -> list[float]:
 
 
 def means_on_grid(base_margin: float, trees: Sequence[Tree]) -> tuple[float, list[list[float]], list[LeafSlopes]]:
-    """Return the mean margin, and of each tree the node means and the slopes, on a grid on which their sums are exact.
+    """Return the mean margin, and the node means and slopes of each tree, on a grid with exact sums.
 
     A contribution is a sum of differences between the means of a child and its parent, and of slopes times numbers.
     Such sums are at most V = |base| + Σ over trees of (|mean of the root| + the largest Σ |difference| on a path + the
-    most that slopes add). With the step 2^(⌈log2 V⌉ − 51) none of them, in any order, needs more than the 53 bits of a
-    float64, so Python and SQL agree to the last bit on contributions, too. A slope keeps some 30 bits
-    where its number has 20: what slopes contribute is exact to 1e-8 of V.
+    largest value of slopes). With the step 2^(⌈log2 V⌉ − 51) no partial sum, in any order, needs more than the 53 bits
+    of a float64, so that contributions in Python and SQL are bitwise equal. Slopes keep about 30 bits for numbers of
+    20: their contributions are exact to 1e-8 of V.
     """
     all_means, slopes = [node_means(tree) for tree in trees], [leaf_slopes(tree) for tree in trees]
     largest = abs(base_margin) + sum(map(_variation, trees, all_means))
@@ -77,7 +77,7 @@ def means_on_grid(base_margin: float, trees: Sequence[Tree]) -> tuple[float, lis
 
 
 def leaf_contributions(tree: Tree, means: Sequence[float]) -> dict[int, dict[int, float]]:
-    """Return Saabas' contributions in each leaf, by node and feature: the sums of the changes of means on its path."""
+    """Return Saabas' contributions in each leaf, by node and feature: the changes of the mean on its path."""
     of_nodes: dict[int, dict[int, float]] = {0: {}}
     for node in range(len(tree)):  # children come after their parent
         if tree.is_leaf(node):
@@ -89,7 +89,7 @@ def leaf_contributions(tree: Tree, means: Sequence[float]) -> dict[int, dict[int
 
 
 def leaf_slopes(tree: Tree) -> LeafSlopes:
-    """Return what the tree's leaves with slopes add to their values without them."""
+    """Return the difference of linear leaves from their plain values."""
     return {
         node: LinearLeaf(leaf.constant - tree.value[node], leaf.terms) for node, leaf in tree.linear_leaves().items()
     }

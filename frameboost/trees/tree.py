@@ -1,4 +1,4 @@
-"""A regression tree as parallel arrays, in which it is stored, scored and compiled.
+"""A regression tree as parallel arrays, the form in which it is stored, scored and compiled.
 
 A tree that splits on ``x < 2``, and right of it on whether a category is code 0 or 3 (missing goes right):
 
@@ -12,14 +12,14 @@ node  feature  threshold  categories  missing_left  left  right  value
 4     -1       None       None        False         -1    -1     0.0
 ====  =======  =========  ==========  ============  ====  =====  =====
 
-A leaf may have slopes as well (`LinearLeaf`): its value is then a constant plus slopes times numbers of the row.
+A leaf may be linear (`LinearLeaf`): its value is then a constant plus slopes times features of the row.
 
-Leaf values lie on an exact grid, so that scores are the same to the last bit in every order of addition.
+Leaf values are on a grid, so that scores are bitwise equal in every order of addition.
 
-A polars expression adds leaves one after the other, a SQL query as a balanced tree of additions, a warehouse as an
-aggregate over rows. As for gradients (see `frameboost.expressions.grid`), every leaf is rounded to a multiple of one
-step, 2^(⌈log2 B⌉ − 53) with B = |base| + Σ over trees of the largest |leaf|. Any sum of leaves is then at most 2^53
-steps, which float64 holds exactly. The rounding is below the last bit of B.
+A polars expression adds leaves in sequence, a SQL query as a balanced tree of additions, a warehouse as an aggregate.
+As for gradients (see `frameboost.expressions.grid`), every leaf is rounded to a multiple of the step 2^(⌈log2 B⌉ − 53)
+with B = |base| + Σ over trees of the largest |leaf|. Any sum of leaves is then at most 2^53 steps, exact in float64.
+The rounding is below the last bit of B.
 
 Base margin 0.5 and two stumps with leaves ±0.1 and ±0.3: B = 0.9, so the step is 2^-53, of which 0.1 is not a multiple.
 
@@ -31,10 +31,9 @@ Base margin 0.5 and two stumps with leaves ±0.1 and ±0.3: B = 0.9, so the step
 >>> [leaf * 2**53 for leaf in (0.1, 0.3, first.value[2], second.value[2])]
 [900719925474099.2, 2702159776422297.5, 900719925474099.0, 2702159776422298.0]
 
-Trees as arrays: one for each field, over the nodes of all trees, as training leaves them and binary files hold them.
-
-Trees of 3 and 1 nodes have ``sizes`` 3 and 1, and entries 0 to 2 of ``feature`` are the first one's. Arrays are read,
-checked and taken apart by numpy: a hundred trees take two milliseconds, as JSON ten times as long.
+Training and binary files hold trees as arrays, one per field over the nodes of all trees. Trees of 3 and 1 nodes have
+``sizes`` 3 and 1, and entries 0 to 2 of ``feature`` belong to the first. Reading and checking arrays by numpy takes two
+milliseconds for a hundred trees, ten times less than JSON.
 """
 
 from __future__ import annotations
@@ -80,20 +79,20 @@ _BITS_OF_SHORT = 26
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """One tree. Entry i of every tuple is node i's; node 0 is the root, and children come after their parent.
+    """One tree. Entry i of every tuple belongs to node i; node 0 is the root, and children follow their parent.
 
-    A split has one of three forms. A row whose value is missing (NULL or NaN) goes by ``missing_left``; others:
+    A split has one of three forms. Missing values (NULL or NaN) go by ``missing_left``; others:
 
-    - ``threshold[i]`` is a value: left if the feature is less than it, else right.
-    - ``categories[i]`` are codes: to the side that missing values do *not* go to if the feature's category is one of
-      them, else with missing values. So a category that training has not seen goes with missing values. In an imported
-      XGBoost model it may be the other way round, ``with_missing[i]``: the named categories go with missing values.
-    - neither: left if the feature is present. Missing values go right.
+    - ``threshold[i]`` is a value: left if the feature is less, else right.
+    - ``categories[i]`` are codes: opposite to the missing direction if the category is one of them, else in the missing
+      direction, as unknown categories are. In an imported XGBoost model it may be reversed, ``with_missing[i]``: the
+      listed categories go in the missing direction.
+    - neither: left if the feature is not missing. Missing values go right.
 
     Attributes
     ----------
     feature
-        Index of the feature that the node splits on; ``LEAF`` in a leaf.
+        Index of the split's feature; ``LEAF`` in a leaf.
     threshold
         In the physical form of the feature's type, or None.
     categories
@@ -107,13 +106,13 @@ class Tree:
     cover
         H, the sum of hessians of the training rows in the node.
     value
-        The leaf value, shrunk by the learning rate; in an inner node what it would be if it were a leaf.
+        The leaf value, shrunk by the learning rate; in an inner node its value as a leaf.
     output
         Index of the margin that the leaves add to; 0 if the model has one.
     with_missing
-        Whether the named categories go with missing values; ``()`` if they do nowhere.
+        Whether the listed categories go in the missing direction; ``()`` if they never do.
     linear
-        The linear values of leaves that have slopes, None in all other nodes; ``()`` if no leaf has any.
+        The linear leaves, None in all other nodes; ``()`` if there are none.
     """
 
     feature: tuple[int, ...]
@@ -142,11 +141,11 @@ class Tree:
 
     @property
     def is_linear(self) -> bool:
-        """Whether some leaf has slopes."""
+        """Whether some leaf is linear."""
         return bool(self.linear)
 
     def linear_leaves(self) -> dict[int, LinearLeaf]:
-        """Return the leaves that have slopes, by node."""
+        """Return the linear leaves, by node."""
         return {node: leaf for node, leaf in enumerate(self.linear) if leaf is not None}
 
     def used_features(self) -> set[int]:
@@ -169,12 +168,11 @@ class Tree:
     def nestings(self, ends: Container[int] = ()) -> list[int]:
         """Return the Horton-Strahler number of every node.
 
-        It is 0 of a leaf (``ends`` count as leaves), otherwise the larger of the children's numbers, plus 1 if the two
+        It is 0 for a leaf (``ends`` count as leaves), otherwise the larger of the children's numbers, plus 1 if they
         are equal.
 
-        So deep do CASEs nest if the child that nests deeper is written as further WHENs of the same CASE, and
-        only the other one as a CASE within it. It is at most log2 of the number of leaves, however long a chain of
-        splits is: 1 for a chain.
+        It is the nesting depth of CASEs if the deeper child is written as further WHENs of the same CASE, and the other
+        as a nested CASE. It is at most log2 of the number of leaves, and 1 for a chain of splits of any length.
         """
         nested = [0] * len(self)
         for node in reversed(range(len(self))):  # children come after their parent
@@ -189,11 +187,11 @@ class Tree:
         return self.feature.count(LEAF)
 
     def leaves(self) -> Iterator[int]:
-        """Yield the leaves' indices in ascending order."""
+        """Yield the node indices of leaves in ascending order."""
         return (node for node in range(len(self)) if self.is_leaf(node))
 
     def levels(self) -> list[int] | None:
-        """Return a node of each level if the tree is symmetric (complete, with one split for each level), else None."""
+        """Return a node of each level if the tree is symmetric (complete, with one split per level), else None."""
         levels, level = [], [0]
         while not self.is_leaf(level[0]):
             if any(self._condition(node) != self._condition(level[0]) for node in level):
@@ -221,15 +219,14 @@ class Tree:
 
 
 def split_features(trees: Iterable[Tree]) -> list[int]:
-    """Return the numbers of the features of all splits, ascending."""
+    """Return the indices of the features of all splits, ascending."""
     return sorted({feature for tree in trees for feature in tree.feature if feature != LEAF})
 
 
 def shared_splits(trees: Sequence[Tree]) -> list[list[int]]:
-    """Return the numbers of trees of several outputs with equal splits, group by group.
+    """Return the indices of trees of several outputs with equal splits, group by group.
 
-    A tree of one leaf has no split, and the value of a linear leaf is computed from the row: both are in no group. Nor
-    are trees of one output only: few of a model are equal by chance.
+    Trees with a single leaf, with linear leaves, or of only one output are in no group.
 
     >>> splits = {"feature": (0, -1, -1), "categories": (None,) * 3, "missing_left": (False,) * 3, "left": (1, -1, -1),
     ...           "right": (2, -1, -1), "gain": (1.0, 0.0, 0.0), "cover": (2.0, 1.0, 1.0)}
@@ -252,7 +249,7 @@ def shared_splits(trees: Sequence[Tree]) -> list[list[int]]:
 
 
 class NodeValues(NamedTuple):
-    """The values of the nodes of all trees, of which there may be thousands: one pass over all is fast.
+    """The values of the nodes of all trees, for fast passes over thousands of trees.
 
     Attributes
     ----------
@@ -263,7 +260,7 @@ class NodeValues(NamedTuple):
     value
         float64 (nodes,).
     linear
-        The linear leaves, if there are any.
+        The linear leaves, or None.
     """
 
     sizes: IntArray
@@ -282,7 +279,7 @@ class NodeValues(NamedTuple):
 
 
 def on_leaf_grid(base_margins: Sequence[float], trees: Sequence[Tree]) -> tuple[tuple[float, ...], tuple[Tree, ...]]:
-    """Return the base margins and the trees with their values rounded; each output has a separate grid."""
+    """Return base margins and trees with rounded values; each output has a separate grid."""
     bases, on_grid = trees_on_grid(base_margins, TreeColumns.of(trees))
     return bases, tuple(on_grid)
 
@@ -298,14 +295,14 @@ def _on_steps(
 
 
 def are_on_leaf_grid(base_margins: Sequence[float], nodes: NodeValues, largest: Sequence[float]) -> bool:
-    """Whether `on_leaf_grid` changes nothing; ``largest`` is what `largest_values` returns."""
+    """Whether `on_leaf_grid` changes nothing; ``largest`` is the result of `largest_values`."""
     bases, values, linear = _on_steps(base_margins, nodes, _steps_of_outputs(base_margins, nodes, largest))
     is_linear_same = linear is None or nodes.linear is None or linear.is_same(nodes.linear)
     return bases == tuple(base_margins) and np.array_equal(values, nodes.value) and is_linear_same
 
 
 def largest_values(nodes: NodeValues) -> list[float]:
-    """Return the largest magnitude that each tree may add to a margin; of a linear leaf an upper bound."""
+    """Return the largest magnitude that each tree may add to a margin, an upper bound for linear leaves."""
     if not len(nodes.sizes):
         return []
     of_nodes = np.where(nodes.is_leaf, np.abs(nodes.value), 0.0)
@@ -324,7 +321,7 @@ def _steps_of_outputs(base_margins: Sequence[float], nodes: NodeValues, largest:
 
 
 def _step(largest: Sequence[float]) -> float:
-    """Return the step on which a sum of numbers up to those magnitudes is exact."""
+    """Return the step for which sums of numbers up to these magnitudes are exact."""
     if not any(largest):
         return 1.0
     step = bit_step(sum(largest), 53)
@@ -366,13 +363,13 @@ class TreeColumns:
     sizes, output
         int64 (trees,): the number of nodes of each tree, and the margin that it adds to.
     nodes
-        Arrays (nodes,) by field, as in `frameboost.trees.tree.Tree`. A threshold that is None or an integer is NaN.
+        Arrays (nodes,) by field, as in `frameboost.trees.tree.Tree`. Thresholds that are None or integers are NaN.
     integer_at, integers
-        The nodes whose threshold is an integer, ascending, and their thresholds.
+        The nodes with integer thresholds, ascending, and these thresholds.
     categories_at, categories_size, categories
-        int64: the nodes that split by categories, ascending; how many codes each has; the codes one after the other.
+        int64: the nodes that split by categories, ascending; the number of codes of each; the concatenated codes.
     linear
-        The linear leaves, by their numbers among all nodes; None if there are none.
+        The linear leaves, by index among all nodes, or None.
     """
 
     sizes: IntArray
@@ -434,14 +431,14 @@ class TreeColumns:
 
     @property
     def roots(self) -> IntArray:
-        """int64 (trees,): where the nodes of each tree start."""
+        """int64 (trees,): the index of each tree's first node."""
         starts: IntArray = np.cumsum(self.sizes) - self.sizes
         return starts
 
     def children(self) -> IntArray:
-        """Return the left and the right child of each node, by their indices among all nodes: int64 (nodes, 2).
+        """Return the left and the right child of each node, by index among all nodes: int64 (nodes, 2).
 
-        Those of leaves are meaningless.
+        Entries of leaves are undefined.
         """
         root = np.repeat(self.roots, self.sizes)
         return np.stack([self.nodes["left"] + root, self.nodes["right"] + root], axis=1)
@@ -454,7 +451,7 @@ class TreeColumns:
             level = children[level[is_inner[level]]].ravel()
 
     def depths(self) -> list[int]:
-        """Return the depth of each tree: 0 of one leaf."""
+        """Return the depth of each tree, 0 for a single leaf."""
         tree, depths = np.repeat(np.arange(len(self)), self.sizes), np.zeros(len(self), dtype=np.int64)
         for depth, level in enumerate(self.levels(self.children())):
             depths[tree[level]] = depth
@@ -465,16 +462,16 @@ class TreeColumns:
         return NodeValues(self.sizes, self.output, self.nodes["feature"] == LEAF, self.nodes["value"], self.linear)
 
     def with_values(self, values: npt.NDArray[np.float64]) -> TreeColumns:
-        """Return the same trees with those values of the nodes."""
+        """Return the trees with other node values."""
         return replace(self, nodes={**self.nodes, "value": values})
 
     # --- other trees --------------------------------------------------------------------------------------------------
 
     @classmethod
     def joined(cls, parts: Sequence[TreeColumns]) -> TreeColumns:
-        """Return the trees of the first, then those of the second, and so on.
+        """Concatenate the trees of all parts.
 
-        Two parts of 3 and 5 nodes, each with an integer as the threshold of its node 1: ``integer_at`` is 1 and 4.
+        Two parts of 3 and 5 nodes, each with an integer threshold in node 1, have ``integer_at`` 1 and 4.
         """
         n_nodes = [len(part.nodes["feature"]) for part in parts]
         starts = [0, *np.cumsum(n_nodes).tolist()]
@@ -502,7 +499,7 @@ class TreeColumns:
         return replace(self.with_values(self.nodes["value"] * factor), linear=self.linear and self.linear.times(factor))
 
     def renumbered(self, codes: Mapping[int, IntArray]) -> TreeColumns:
-        """Return the trees with other codes of categories: ``codes`` has, by feature, the new one of each old one."""
+        """Return the trees with renumbered categories: ``codes`` maps old to new codes, by feature."""
         categories, sizes = self.categories.copy(), self.categories_size
         feature = np.repeat(self.nodes["feature"][self.categories_at], sizes)
         for number, new in codes.items():
@@ -528,9 +525,9 @@ class TreeColumns:
 
 
 class ColumnTrees(Sequence[Tree]):
-    """The trees of columns that obey all rules, made when one is first read: files and scoring need columns only.
+    """The trees of validated columns, created when first read, as files and scoring need columns only.
 
-    It equals a tuple of the same trees.
+    It equals a tuple of the trees.
     """
 
     def __init__(self, columns: TreeColumns) -> None:
@@ -568,12 +565,11 @@ class ColumnTrees(Sequence[Tree]):
 def trees_on_grid(
     base_margins: Sequence[float], columns: TreeColumns, *, is_short: bool = False
 ) -> tuple[tuple[float, ...], Sequence[Tree]]:
-    """Return base margins and trees with their values rounded (see `frameboost.trees.tree.on_leaf_grid`).
+    """Return base margins and trees with rounded values (see `frameboost.trees.tree.on_leaf_grid`).
 
-    ``is_short``: whether to round to a coarser grid, on which values have few digits. Its step is 2^-26 of D, what the
-    trees of an output add to a margin in the mean over training rows, as magnitudes. Of n trees the error of a margin
-    is some 0.3 √n steps: less than that of a sum of n float32. Slopes of linear leaves need all bits, so trees that
-    have some are not on it.
+    ``is_short`` rounds to a coarser grid with few digits. Its step is 2^-26 of D, the mean magnitude over training rows
+    that the trees of an output add. For n trees the error of a margin is about 0.3 √n steps, less than that of a sum of
+    n float32. Trees with linear leaves are excluded, as slopes need all bits.
     """
     nodes = columns.node_values()
     steps = _steps_of_outputs(base_margins, nodes, largest_values(nodes))
@@ -592,7 +588,7 @@ def trees_on_grid(
 
 
 def _mean_leaves(nodes: NodeValues, cover: FloatArray) -> FloatArray:
-    """Return the mean magnitude of each tree's leaves, weighted by their covers: (trees,)."""
+    """Return the mean leaf magnitude of each tree, weighted by cover: (trees,)."""
     if not len(nodes.sizes):
         return np.zeros(0)
     starts, weights = np.cumsum(nodes.sizes) - nodes.sizes, np.where(nodes.is_leaf, cover, 0.0)
@@ -602,7 +598,7 @@ def _mean_leaves(nodes: NodeValues, cover: FloatArray) -> FloatArray:
 
 
 def linear_columns(trees: Sequence[Tree]) -> LinearColumns | None:
-    """Return the linear leaves of trees, by their numbers among the nodes of all; None if there are none."""
+    """Return the linear leaves of trees, by index among all nodes, or None."""
     if isinstance(trees, ColumnTrees):
         return trees.columns.linear
     of_trees = zip(accumulate(map(len, trees), initial=0), trees, strict=False)
@@ -611,14 +607,14 @@ def linear_columns(trees: Sequence[Tree]) -> LinearColumns | None:
 
 
 def are_linear(trees: Sequence[Tree]) -> bool:
-    """Whether some leaf of trees has slopes."""
+    """Whether some tree has linear leaves."""
     return bool(trees.columns.linear) if isinstance(trees, ColumnTrees) else any(tree.is_linear for tree in trees)
 
 
 def _split_thresholds(
     thresholds: Iterator[Any], is_inner: npt.NDArray[np.bool_]
 ) -> tuple[npt.NDArray[np.float64], IntArray, list[int]]:
-    """Return the thresholds of nodes that are floats, NaN elsewhere; the indices of the others, and their values."""
+    """Return the float thresholds of nodes, NaN elsewhere; the indices of the others, and their values."""
     of_inner, usual = list(compress(thresholds, is_inner.tolist())), {float, type(None)}
     integers: dict[int, int] = {}
     if not set(map(type, of_inner)) <= usual:

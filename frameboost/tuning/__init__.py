@@ -1,7 +1,7 @@
 """`frameboost.auto`: a good model by one call.
 
-- `auto`: the public function, what it asks of the data, and what was tried as a frame
+- `auto`: the public function, checks of the data, and the leaderboard
 - `recipes`: the settings that are tried, by quality
-- `trials`: a recipe trained on each fold, until the time is over
+- `trials`: recipes trained on each fold, up to the time limit
 - `blending`: the weights of recipes, by their margins on held-out rows
 """

@@ -1,8 +1,8 @@
-"""The weights of recipes in a mean of their margins, chosen on held-out rows, and the intervals that follow.
+"""Choose the weights of recipes in a mean of margins on held-out rows, and fit the intervals.
 
 Forward selection with replacement (Caruana, Niculescu-Mizil, Crew & Ksikes, "Ensemble selection from libraries of
-models", ICML 2004): start with the best recipe, and as long as the error gets smaller, add the one whose addition makes
-it smallest. A recipe that was taken twice among three has the weight 2/3.
+models", ICML 2004): start with the best recipe, and add the recipe that reduces the error most as long as any does. A
+recipe selected twice out of three times has the weight 2/3.
 """
 
 from __future__ import annotations
@@ -34,20 +34,20 @@ _WORTH = 1e-4
 
 
 class HeldOutMargins:
-    """The margins of several trials on the rows that their fits held out.
+    """The margins of several trials on their held-out rows.
 
     Parameters
     ----------
     folds
-        The folds that have been held out.
+        The held-out folds.
     trials
         The trials, with a model for each fold.
     target, roles
         The target, and the other columns of `Model.evaluate` by its argument.
     metric
-        The metric that decides, None for that of the objective.
+        The metric to minimise or maximise, None for that of the objective.
     others
-        Other columns of the rows that are kept.
+        Other columns to keep.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class HeldOutMargins:
 
     @cached_property
     def _rows(self) -> pl.DataFrame:
-        """The target, the other columns and the margins of each trial, of all rows that were held out."""
+        """The target, the other columns and the margins of each trial, for all held-out rows."""
         known = self._trials[0].models.keys()
         return pl.concat([self._of_fold(fold) for fold in self._folds if fold.number in known])
 
@@ -83,12 +83,12 @@ class HeldOutMargins:
 
     @property
     def are_cut(self) -> bool:
-        """Whether some of the rows that were held out have not been read."""
+        """Whether some held-out rows have not been read."""
         return bool(self._rows[_FOLD].value_counts()["count"].max() == MOST_READ)
 
     @cached_property
     def alone(self) -> list[float]:
-        """The error of each trial: the mean over folds of its metric; less is better."""
+        """The error of each trial: its mean metric over folds, negated if more is better."""
         errors = [trial.score(trial.models) for trial in self._trials]
         return [-error if self.maximize else error for error in errors]
 
@@ -106,7 +106,7 @@ class HeldOutMargins:
         return -mean if self.maximize else mean
 
     def shown_error(self, weights: Sequence[float]) -> float:
-        """Return the metric of the weighted mean, as the metric has it; of a single trial the mean of its folds'."""
+        """Return the metric of the weighted mean with its original sign; for one trial the mean over folds."""
         several = sum(weight > 0 for weight in weights) > 1
         error = self.error(weights) if several else self.alone[max(range(len(weights)), key=weights.__getitem__)]
         return -error if self.maximize else error
@@ -114,10 +114,10 @@ class HeldOutMargins:
     def interval(self, weights: Sequence[float], coverage: float) -> Interval | None:
         """Return the interval of the weighted mean of margins (cross-conformal).
 
-        None if the loss has none, the rows are too few for the coverage, or too many predictions overflow.
+        None if the loss has no intervals, there are too few rows for the coverage, or too many predictions overflow.
 
-        Each row's score is by trees that have not seen it. The model is the mean of more trees than any of these, so
-        intervals are rather too wide.
+        Each row is scored by trees that have not seen it. The model averages more trees than any of these, so intervals
+        are slightly too wide.
         """
         loss = self._ensemble.loss
         if not has_intervals(loss) or len(self._rows) < rows_needed(coverage):
@@ -131,7 +131,7 @@ class HeldOutMargins:
         return conformal_interval(loss, scores, coverage)
 
     def predictions(self, weights: Sequence[float]) -> pl.DataFrame:
-        """Return the predictions of the weighted mean of margins, ``fold``, and the other columns of the rows."""
+        """Return the predictions of the weighted mean of margins, ``fold``, and the other columns."""
         margins = self._means(weights)
         model, names = _of_base_margins(self._ensemble), [margin.name for margin in margins]
         predictions = model.predict(self._rows.with_columns(margins), base_margin=names)
@@ -152,7 +152,7 @@ class HeldOutMargins:
 
 
 def blend(margins: HeldOutMargins) -> list[float]:
-    """Return the weight of each trial, with the sum 1."""
+    """Return the weight of each trial; weights sum to 1."""
     alone = margins.alone
     best = min(range(len(alone)), key=alone.__getitem__)
     counts, error = [int(number == best) for number in range(len(alone))], alone[best]
@@ -167,7 +167,7 @@ def blend(margins: HeldOutMargins) -> list[float]:
 
 
 def _of_base_margins(ensemble: Ensemble) -> Model:
-    """Return a model that predicts what its base margins say: its trees are leaves of 0."""
+    """Return a model that predicts from its base margins: its trees are leaves of 0."""
     leaf = Tree((LEAF,), (None,), (None,), (False,), (LEAF,), (LEAF,), (0.0,), (0.0,), (0.0,))
     outputs = [output for output in range(ensemble.n_outputs) for _ in range(ensemble.parallel_trees)]
     trees = tuple(replace(leaf, output=output) for output in outputs)

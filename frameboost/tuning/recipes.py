@@ -1,13 +1,13 @@
-"""The settings that `frameboost.auto` tries, and how thoroughly, by ``quality``.
+"""The settings that `frameboost.auto` tries, and the effort, by ``quality``.
 
-They were chosen on real tables and on made ones of little noise (`benchmarks/accuracy.py`). Symmetric trees are ahead
-where rows are few or columns are many, as the splits of a level are chosen from all rows; leafwise and depthwise trees
-where interactions are local. A mean of models gains more from models of different shapes than from more models of one,
-as long as these are about as good.
+They were chosen on real tables and on synthetic ones with little noise (`benchmarks/accuracy.py`). Symmetric trees win
+with few rows or many columns, as all rows determine the splits of a level; leafwise and depthwise trees with local
+interactions. A mean gains more from different shapes of trees than from more models of one shape, if these are about as
+good.
 
-Where there is little noise other recipes may be far ahead: slopes in leaves follow smooth relations of numbers, trees
-for all classes share what they learn of numbers, and rules over categories are best learnt from all rows and columns.
-They take longer, so they are tried only there, on one fold, and have to win.
+With little noise other recipes may be far ahead: linear leaves follow smooth functions of numbers, vector leaves share
+what they learn from numbers between classes, and rules over categories are best learnt without sampling. They take
+longer, so they are tried only there, on one fold, and must win.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ Settings = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Recipe:
-    """Settings of `frameboost.fit` under a name: one for each fold in turn.
+    """Named settings of `frameboost.fit`, used in turn by fold.
 
     Attributes
     ----------
     name
-        What the leaderboard calls it.
+        The name in the leaderboard.
     shapes
-        The settings; fold k has those at k modulo their number.
+        The settings; fold k uses entry k modulo their number.
     """
 
     name: str
@@ -41,11 +41,11 @@ class Recipe:
         return self.shapes[number % len(self.shapes)]
 
     def with_all(self, settings: Settings) -> Recipe:
-        """Return the recipe with settings that hold for all folds."""
+        """Return the recipe with settings for all folds."""
         return replace(self, shapes=tuple({**shape, **settings} for shape in self.shapes))
 
     def with_defaults(self, settings: Settings) -> Recipe:
-        """Return the recipe with settings that it does not have."""
+        """Return the recipe with defaults for missing settings."""
         return replace(self, shapes=tuple({**settings, **shape} for shape in self.shapes))
 
     def has(self, setting: str) -> bool:
@@ -55,16 +55,16 @@ class Recipe:
 
 @dataclass(frozen=True)
 class Rival:
-    """A recipe that takes the place of another if it is clearly ahead of it on the first fold.
+    """A recipe that replaces another if it is clearly better on the first fold.
 
     Attributes
     ----------
     recipe
         The recipe.
     room
-        It is tried where the error of the other's best round is below this share of that of the first round.
+        Try it if the error of the other's best round is below this share of the first round's.
     most_folds
-        On how many folds it is trained at most, as its fits take long.
+        The maximum number of folds to train it on, as its fits take long.
     """
 
     recipe: Recipe
@@ -74,20 +74,20 @@ class Rival:
 
 @dataclass(frozen=True)
 class Plan:
-    """What a quality does.
+    """The plan for a quality.
 
     Attributes
     ----------
     recipes
         The recipes to try, the most promising first.
     folds
-        Into how many parts the rows are dealt.
+        The number of folds.
     trained
-        On how many of the folds each recipe is trained, with the rest of the rows.
+        The number of folds to hold out for each recipe.
     settings
-        What all recipes have in common.
+        The common settings.
     max_bin
-        The most bins of a feature where rows are few; None for those of `frameboost.fit`.
+        The maximum number of bins for few rows; None for the default.
     rivals
         The rivals of the first recipe.
     """
@@ -100,11 +100,11 @@ class Plan:
     rivals: tuple[Rival, ...] = ()
 
     def max_bin_of(self, n_rows: int) -> int | None:
-        """Return `max_bin` where rows are few: there the search in bins takes longer than their sums."""
+        """Return `max_bin` for few rows, where searching bins takes longer than summing them."""
         return None if n_rows > _FEW_ROWS else self.max_bin
 
     def for_size(self, n_values: int) -> Plan:
-        """Return the plan for so many values: the more rows, the less another fold adds to a model."""
+        """Return the plan for this many values: the more rows, the less another fold adds."""
         most = next((folds for limit, folds in _FOLDS_BY_VALUES if n_values <= limit), 1)
         plan = replace(self, trained=min(self.trained, most))
         return plan if n_values <= MAX_VALUES_OF_SLOPES else plan.without(*_SLOW)
@@ -142,7 +142,7 @@ _EACH = (_ONE, Recipe("leafwise", (_LEAFWISE,)), Recipe("depthwise", (_DEPTHWISE
 
 
 def _settings(rates: tuple[float, float], n_estimators: int, patience: int) -> dict[str, Any]:
-    """Return settings; the learning rate grows, as where many rounds are needed, larger steps save time at no loss."""
+    """Return settings with a growing learning rate, which saves time at no loss when many rounds are needed."""
     return {
         "learning_rate": rates[0], "max_learning_rate": rates[1], "n_estimators": n_estimators,
         "early_stopping_rounds": patience,
@@ -162,7 +162,7 @@ PLANS: Mapping[int, Plan] = {
 
 
 def distinct(recipes: Sequence[Recipe]) -> tuple[Recipe, ...]:
-    """Return the recipes without those whose settings an earlier one has."""
+    """Return the recipes without duplicates of earlier settings."""
     kept: list[Recipe] = []
     for recipe in recipes:
         if all(recipe.shapes != other.shapes for other in kept):

@@ -1,4 +1,4 @@
-"""A recipe trained on folds until the time is over, and its margins on the rows that each fit held out."""
+"""Train recipes on folds up to the time limit, and compute margins on their held-out rows."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ Train = Callable[..., Model]
 
 
 def deciding_metric(metric: str | Metric | None, loss: Loss) -> tuple[str | Metric, bool]:
-    """Return the metric that early stopping watches, and whether larger values of it are better."""
+    """Return the metric that early stopping watches, and whether larger values are better."""
     metric = metric or loss.metric
     named = as_function(metric) or metric
     return metric, larger_is_better(named if isinstance(named, str) else named.name, metric)
 
 
 def _threads_of_fits(n_fits: int, at_once: int, n_threads: int | None) -> list[dict[str, int]]:
-    """Return ``n_jobs`` of each fit: threads are shared by the fits that start together, of which the last are fewer.
+    """Return ``n_jobs`` of each fit: parallel fits share the threads; the last batch may be smaller.
 
     >>> _threads_of_fits(5, 2, 2)
     [{'n_jobs': 1}, {'n_jobs': 1}, {'n_jobs': 1}, {'n_jobs': 1}, {'n_jobs': 2}]
@@ -59,18 +59,18 @@ def _threads_of_fits(n_fits: int, at_once: int, n_threads: int | None) -> list[d
 
 @dataclass(frozen=True, eq=False)
 class Fold:
-    """A part of the rows.
+    """A held-out part of the rows.
 
     Attributes
     ----------
     number
-        Its number, from 0.
+        Its index, from 0.
     training
         The other rows.
     held_out
         Its rows, as a source or a lazy frame.
     columns
-        The features, the columns with a role, and that of the rows' positions, if there is one.
+        The features, the columns with a role, and the position column, if there is one.
     """
 
     number: int
