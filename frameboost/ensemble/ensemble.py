@@ -56,7 +56,7 @@ class TrainingRecord:
     out_of_fold: pl.DataFrame | str = ""
 
     def of_rounds(self, start: int, stop: int, n_rounds: int) -> TrainingRecord:
-        """Return the record of a slice of a model; the best round is kept if the slice contains it."""
+        """Return the record of a slice; one of the first rounds keeps the best round if it contains it."""
         if (start, stop) == (0, n_rounds):
             return self
         if start > 0 or self.best_round is None or self.best_round > stop:
