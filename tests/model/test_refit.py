@@ -112,7 +112,7 @@ def test_a_calibration_does_not_turn_a_constraint_round():
     how = {"features": ["x", "z"], "n_estimators": 5}
     wrong = data.with_columns(late=~pl.col("late"))
     constrained = fb.fit(data, "late", monotone_constraints={"x": 1}, **how)
-    with pytest.warns(fb.FrameboostWarning, match="wrong way round; the probability is the same for all"):
+    with pytest.warns(fb.FrameboostWarning, match="in reverse; the probability is the same for all"):
         flat = constrained.calibrate(wrong, "late")
     assert_monotone(flat, {"x": 1}, "mean")
     share = (wrong["late"].sum() + 1) / (len(wrong) + 2)

@@ -56,7 +56,7 @@ def test_labels_are_those_of_all_partitions(client):
     assert model.to_json() == fb.fit(frame, "label", valid="weight > 0.9", **options).to_json()
     assert model.classes == ["rare", "u", "v"]
     last = in_parts.partitions[3:]
-    with pytest.raises(fb.DataError, match=r"^target 'label' has the label 'rare' in 'valid', the data to validate"):
+    with pytest.raises(fb.DataError, match=r"^target 'label' has the label 'rare' in 'valid', the held-out data"):
         fb.fit(last, "label", valid=in_parts, engine=fb.Dask(client, shards=1), **options)
 
 
