@@ -366,8 +366,11 @@ class TreeEngine(Protocol):
         ``shrinkage`` is the factor of leaf values.
         """
 
-    def add_grown(self, grown: GrownNodes, margin: str) -> None:
-        """Add to the margin of each row the value of its leaf in a tree grown here or by another engine."""
+    def add_grown(self, grown: GrownNodes, margin: str, linear: LinearColumns | None) -> None:
+        """Add to the margin of each row the value of its leaf in a tree grown here or by another engine.
+
+        The tree of a `LinearEngine` may have linear leaves.
+        """
 
 
 class ShardEngine(HistogramEngine, Protocol):

@@ -11,10 +11,9 @@ import numpy as np
 from frameboost.engines.contract import Engine, GrownNodes, LinearEngine, TreeEngine, TreeShape, capabilities_of
 from frameboost.parameters.parameters import Parameters
 from frameboost.splits.split import Stats
-from frameboost.training.grower import BinThresholds, GrownArrays, GrownTree, TreeTarget, add_values
+from frameboost.training.grower import BinThresholds, GrownArrays, GrownTree, TreeTarget
 from frameboost.training.linear_leaves import LinearLeaves
 from frameboost.training.splitter import SplitSearch, SplitSettings
-from frameboost.trees.tree import LEAF
 
 __all__ = ["WholeTreeGrower"]
 
@@ -68,17 +67,10 @@ class WholeTreeGrower:
             linear = self._linear.fitted(engine, number, grown.feature, grown.left, grown.value, shrinkage)
         arrays = GrownArrays(grown, self._thresholds, categories, target.output, linear)
         repeated = GrownTree.of(arrays, margin, self._bin_of)
-        if linear:
-            leaves = np.flatnonzero(grown.feature == LEAF)
-            values = dict(zip(leaves.tolist(), grown.value[leaves].tolist(), strict=True))
-            add_values(self._engine, values, linear, margin)
-            moving = [*self._walking, *self._moving]
-        else:
-            moving = self._moving
-            for engine in (self._trees, *self._walking):
-                engine.add_grown(grown, margin)
-        if moving:
-            repeated.add_to_margins(moving)
+        for each in (self._trees, *self._walking):
+            each.add_grown(grown, margin, linear)
+        if self._moving:
+            repeated.add_to_margins(self._moving)
         return repeated
 
     def _named(self, grown: GrownNodes) -> dict[int, tuple[int, ...]]:

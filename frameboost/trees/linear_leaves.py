@@ -168,12 +168,12 @@ class LinearColumns:
         return dict(zip(self.node.tolist(), map(LinearLeaf, self.constant.tolist(), terms), strict=True))
 
     def among(self, values: Mapping[int, float]) -> LinearColumns:
-        """Return all leaves of a tree from its plain values; leaves without slopes have theirs as the constant."""
-        node, constant, none = np.array(list(values)), np.array(list(values.values())), np.zeros(len(values), np.int64)
-        leaves = LinearColumns.of_sizes(node, constant, none, none[:0], np.empty((0, 5)))
+        """Return all leaves of a tree from its plain values by node, ascending; others have no terms."""
+        node, constant = np.array(list(values)), np.array(list(values.values()))
+        feature, terms = np.full((len(node), MAX_TERMS), _NO_FEATURE), np.zeros((len(node), *self.terms.shape[1:]))
         at = np.searchsorted(node, self.node)
-        leaves.constant[at], leaves.feature[at], leaves.terms[at] = self.constant, self.feature, self.terms
-        return leaves
+        constant[at], feature[at], terms[at] = self.constant, self.feature, self.terms
+        return LinearColumns(node, constant, feature, terms)
 
     def sizes(self) -> IntArray:
         """Return the number of terms of each leaf, int64 (leaves,)."""

@@ -93,7 +93,7 @@ def test_a_model_shows_its_slopes():
 
 def test_each_leaf_is_a_ridge_regression_on_the_features_of_its_path():
     rng = np.random.default_rng(0)
-    n = 1500
+    n = 4000  # leaves have more rows than a kernel reads at once
     frame = pl.DataFrame({f"x{i}": rng.integers(0, 60, n) for i in range(4)} | {"w": rng.integers(1, 4, n) / 2})
     frame = frame.with_columns(y=pl.col("x0") * pl.col("x1") / 30 + pl.col("x2") + pl.Series(rng.normal(size=n)))
     options = {"n_estimators": 1, "max_depth": 3, "learning_rate": 0.5, "reg_lambda": 2.0, "linear_lambda": 7.0}

@@ -512,18 +512,31 @@ class MemoryEngine(ArrayEngine):
         self._grown = self._trees.grow(self._totals, self.tree_gh, draws, self.partition, shape.least_gain, shrinkage)
         return self._grown
 
-    def add_grown(self, grown: GrownNodes, margin: str) -> None:
+    def add_grown(self, grown: GrownNodes, margin: str, linear: LinearColumns | None) -> None:
         """See `TreeEngine.add_grown`."""
-        if grown is self._grown:
-            self.partition.add_values(grown.value, self.margins(margin))
-            return
+        is_own, margins = grown is self._grown, self.margins(margin)
+        if linear:
+            leaves = np.flatnonzero(grown.left < 0)
+            values = dict(zip(leaves.tolist(), grown.value[leaves].tolist(), strict=True))
+            self._numbers.add(values, linear, margins, None if is_own else self._nodes_of_rows(grown))
+        elif is_own:
+            self.partition.add_values(grown.value, margins)
+        else:
+            self._walk(grown, grown.value, margins)
+
+    def _nodes_of_rows(self, grown: GrownNodes) -> IntArray:
+        numbers = np.zeros(self.n_rows)
+        self._walk(grown, np.arange(len(grown.feature), dtype=np.float64), numbers)
+        return numbers.astype(np.int64)
+
+    def _walk(self, grown: GrownNodes, values: FloatArray, out: FloatArray) -> None:
+        """Add the value of each row's leaf."""
         assert self.binned.in_one is not None
         codes, _ = self.binned.in_one
         count = self.workers.count(len(codes), ROWS_PER_TASK)
         add_tree(
-            self.workers.team(count), count, codes, grown.feature, grown.left, grown.table, grown.goes_left,
-            grown.value, self.margins(margin),
-        )  # fmt: skip
+            self.workers.team(count), count, codes, grown.feature, grown.left, grown.table, grown.goes_left, values, out
+        )
 
     def reset_nodes(self) -> None:
         """See `Engine.reset_nodes`."""

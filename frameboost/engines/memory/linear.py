@@ -1,7 +1,8 @@
 """Linear leaves over arrays: one call of a kernel reads the rows of all leaves, or of one where threads share them.
 
-In kernels, ``pieces`` are those of leaves (see `frameboost.engines.memory.partition`), ``numbers`` is float64 (rows,
-features), NaN where a value is missing, and ``columns`` int64 (leaves, terms): those of a leaf's features, then -1.
+In kernels, ``pieces`` are those of leaves (see `frameboost.engines.memory.partition`), ``numbers`` float64 (rows *
+features,), a row's side by side and NaN where a value is missing, and ``columns`` int64 (leaves, terms): which of these
+a leaf's terms are, then -1.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import polars as pl
 
 from frameboost.engines.contract import linear_role
 from frameboost.engines.memory.partition import RowPartition
+from frameboost.runtime.intrinsics import AHEAD, prefetch
 from frameboost.runtime.kernel import kernel
 from frameboost.runtime.workers import VALUES_PER_TASK, Workers
 from frameboost.splits.split import FloatArray, IntArray
@@ -41,73 +43,83 @@ class Numbers:
                  if name.startswith(linear_role(""))}  # fmt: skip
         self._column_of = np.full(max(roles) + 2, -1)  # the last one of -1, which is no feature
         self._column_of[list(roles)] = np.arange(len(roles))
-        self._numbers = np.empty((len(rows), len(roles)))
+        numbers = np.empty((len(rows), len(roles)))
         for index, each in enumerate(roles.values()):
-            self._numbers[:, index] = each.to_numpy()  # NULL becomes NaN
+            numbers[:, index] = each.to_numpy()  # NULL becomes NaN
+        self._numbers = numbers.ravel()
 
     def ranges(self, leaves: IntArray, features: IntArray, gh: FloatArray) -> FloatArray:
         """Return `LinearEngine.leaf_ranges`."""
         out = np.empty((len(leaves), 3 + 2 * features.shape[1]))
-        arrays = self._partition.rows, gh, self._numbers, self._column_of[features]
-        self._over(leaves, lambda pieces, some: range_leaves(pieces, some, *arrays, out))
+        pieces, _ = self._partition.shares(leaves)
+        arrays = self._partition.rows, gh, self._numbers, self._column_of[features], out
+        self._over(len(leaves), lambda some: range_leaves(pieces, some, *arrays))
         return out
 
     def sums(self, grids: LinearColumns, offsets: FloatArray, gh: FloatArray) -> FloatArray:
         """Return `LinearEngine.leaf_sums`."""
         n_leaves, n_terms = grids.feature.shape
         out = np.empty((n_leaves, n_terms + 2, n_terms + 1))
-        arrays = self._partition.rows, gh, self._numbers, self._column_of[grids.feature], grids.read_terms(), offsets
-        self._over(grids.node, lambda pieces, some: sum_leaves_on_grids(pieces, some, *arrays, out))
+        pieces, _ = self._partition.shares(grids.node)
+        columns, terms = self._column_of[grids.feature], grids.read_terms()
+        arrays = self._partition.rows, gh, self._numbers, columns, terms, offsets, out
+        self._over(n_leaves, lambda some: sum_leaves_on_grids(pieces, some, *arrays))
         return out
 
-    def add(self, values: Mapping[int, float], linear: LinearColumns, margins: FloatArray) -> None:
-        """Add the values of leaves, of which some are linear, to the margins of their rows."""
-        leaves = linear.among(values)
-        arrays = (
-            self._partition.rows, self._numbers, self._column_of[leaves.feature], leaves.read_terms(), leaves.constant,
-            np.array(list(values.values())), margins,
-        )  # fmt: skip
-        self._over(leaves.node, lambda pieces, some: add_linear(pieces, some, *arrays), drawn_only=False)
-
-    def _over(
-        self, leaves: IntArray, run: Callable[[IntArray, tuple[int, int]], object], *, drawn_only: bool = True
+    def add(
+        self, values: Mapping[int, float], linear: LinearColumns, margins: FloatArray, node_of: IntArray | None = None
     ) -> None:
-        """Call a kernel on the pieces of leaves and a range of leaves: of all, or of one where threads share them."""
-        pieces, _ = self._partition.shares(leaves, drawn_only=drawn_only)
-        if self._workers.n_jobs == 1 or len(self._numbers) < VALUES_PER_TASK:
-            run(pieces, (0, len(leaves)))
+        """Add the values of leaves, of which some are linear, to the margins of their rows.
+
+        ``node_of`` is the leaf of each row, None for the leaves of the partition.
+        """
+        leaves = linear.among(values)
+        if node_of is None:
+            pieces, _ = self._partition.shares(leaves.node, drawn_only=False)
+            rows = self._partition.rows
         else:
-            self._workers.each(range(len(leaves)), lambda leaf: run(pieces, (leaf, leaf + 1)))
+            rows = np.argsort(node_of, kind="stable").astype(np.uint32)
+            starts, stops = (np.searchsorted(node_of, leaves.node, side, rows) for side in ("left", "right"))
+            pieces = np.stack([np.arange(len(leaves)), starts, stops], axis=1)
+        columns, terms = self._column_of[leaves.feature], leaves.read_terms()
+        arrays = rows, self._numbers, columns, terms, leaves.constant, np.array(list(values.values())), margins
+        self._over(len(leaves), lambda some: add_linear(pieces, some, *arrays))
+
+    def _over(self, n_leaves: int, run: Callable[[tuple[int, int]], object]) -> None:
+        """Call a kernel on a range of leaves: of all, or of one where threads share them."""
+        if self._workers.n_jobs == 1 or len(self.rows) < VALUES_PER_TASK:
+            run((0, n_leaves))
+        else:
+            self._workers.each([(leaf, leaf + 1) for leaf in range(n_leaves)], run)
 
 
 # --- kernels ----------------------------------------------------------------------------------------------------------
+
+# Rows of a leaf that are read at once, to be computed on side by side.
+_BLOCK = 256
 
 
 @kernel
 def range_leaves(pieces, leaves, rows, gh, numbers, columns, out):  # type: ignore[no-untyped-def]
     """Write `LinearEngine.leaf_ranges` of the leaves from one number up to another to ``out``."""
+    block = np.empty((3 + columns.shape[1], _BLOCK))
     for leaf in range(*leaves):
         out[leaf, :3], out[leaf, 3::2], out[leaf, 4::2] = 0.0, np.inf, -np.inf
     for i in range(len(pieces)):
         leaf, start, stop = pieces[i]
         if not leaves[0] <= leaf < leaves[1]:
             continue
-        n_terms = _n_terms(columns[leaf])
-        for at in range(start, stop):
-            row = rows[at]
-            is_complete = gh[row, 1] > 0.0
+        n_terms = np.sum(columns[leaf] >= 0)
+        for first in range(start, stop, _BLOCK):
+            n = _read_block(rows[first:stop], gh, numbers, columns[leaf, :n_terms], block)
+            out[leaf, 0] += n
+            least_g, largest_g = _ends_of(block[0, :n])
+            out[leaf, 1] = max(out[leaf, 1], -least_g, largest_g)
+            out[leaf, 2] = max(out[leaf, 2], _ends_of(block[1, :n])[1])
             for k in range(n_terms):
-                x = numbers[row, columns[leaf, k]]
-                is_complete &= x == x
-            if not is_complete:
-                continue
-            out[leaf, 0] += 1.0
-            out[leaf, 1] = max(out[leaf, 1], abs(gh[row, 0]))
-            out[leaf, 2] = max(out[leaf, 2], gh[row, 1])
-            for k in range(n_terms):
-                x = numbers[row, columns[leaf, k]]
-                out[leaf, 3 + 2 * k] = min(out[leaf, 3 + 2 * k], x)
-                out[leaf, 4 + 2 * k] = max(out[leaf, 4 + 2 * k], x)
+                least, largest = _ends_of(block[3 + k, :n])
+                out[leaf, 3 + 2 * k] = min(out[leaf, 3 + 2 * k], least)
+                out[leaf, 4 + 2 * k] = max(out[leaf, 4 + 2 * k], largest)
 
 
 @kernel
@@ -116,30 +128,26 @@ def sum_leaves_on_grids(pieces, leaves, rows, gh, numbers, columns, terms, offse
 
     ``terms`` is what `LinearColumns.read_terms` returns.
     """
-    u = np.ones(columns.shape[1] + 1)
+    block, hu = np.ones((3 + columns.shape[1], _BLOCK)), np.empty(_BLOCK)
     for leaf in range(*leaves):
         out[leaf] = 0.0
     for i in range(len(pieces)):
         leaf, start, stop = pieces[i]
         if not leaves[0] <= leaf < leaves[1]:
             continue
-        n_terms, sums = _n_terms(columns[leaf]), out[leaf]
-        for at in range(start, stop):
-            row = rows[at]
-            is_complete = gh[row, 1] > 0.0
+        n_terms = np.sum(columns[leaf] >= 0)
+        for first in range(start, stop, _BLOCK):
+            n = _read_block(rows[first:stop], gh, numbers, columns[leaf, :n_terms], block)
+            for side in range(2):
+                for j in range(n):
+                    block[side, j] = (block[side, j] + offsets[leaf, side]) - offsets[leaf, side]
             for k in range(n_terms):
-                x = numbers[row, columns[leaf, k]]
-                is_complete &= x == x
-                u[1 + k] = _on_grid(x, terms[leaf, k])
-            if not is_complete:
-                continue
-            g = (gh[row, 0] + offsets[leaf, 0]) - offsets[leaf, 0]
-            h = (gh[row, 1] + offsets[leaf, 1]) - offsets[leaf, 1]
+                _put_on_grid(block[3 + k, :n], terms[leaf, k])
             for k in range(n_terms + 1):
-                sums[0, k] += g * u[k]
-                hu = h * u[k]
+                out[leaf, 0, k] += _dot(block[0, :n], block[2 + k, :n])
+                hu[:n] = block[1, :n] * block[2 + k, :n]
                 for j in range(k + 1):
-                    sums[1 + k, j] += hu * u[j]
+                    out[leaf, 1 + k, j] += _dot(hu[:n], block[2 + j, :n])
 
 
 @kernel
@@ -148,26 +156,72 @@ def add_linear(pieces, leaves, rows, numbers, columns, terms, constants, values,
 
     ``constants`` and ``values`` are float64 (leaves,): the latter are for rows that lack a number.
     """
+    u, totals = np.empty((columns.shape[1], _BLOCK)), np.empty(_BLOCK)
+    width = np.uint64(len(numbers) // max(len(margins), 1))
     for i in range(len(pieces)):
         leaf, start, stop = pieces[i]
         if not leaves[0] <= leaf < leaves[1]:
             continue
-        n_terms = _n_terms(columns[leaf])
-        for at in range(start, stop):
-            row = rows[at]
-            total, is_complete = constants[leaf], True
+        n_terms = np.sum(columns[leaf] >= 0)
+        for first in range(start, stop, _BLOCK):
+            some, n = rows[first:stop], min(_BLOCK, stop - first)
+            last = np.uint64(len(some) - 1)
+            for j in range(np.uint64(n)):
+                row, later = np.uint64(some[j]), np.uint64(some[min(j + AHEAD, last)])
+                prefetch(margins, later)
+                for k in range(n_terms):
+                    column = np.uint64(columns[leaf, k])
+                    prefetch(numbers, later * width + column)
+                    u[k, j] = numbers[row * width + column]
+            totals[:n] = constants[leaf]
             for k in range(n_terms):
-                x = numbers[row, columns[leaf, k]]
-                is_complete &= x == x
-                total += terms[leaf, k, 0] * _on_grid(x, terms[leaf, k])
-            margins[row] += total if is_complete else values[leaf]
+                _put_on_grid(u[k, :n], terms[leaf, k])
+                for j in range(n):
+                    totals[j] += terms[leaf, k, 0] * u[k, j]
+            for j in range(n):
+                margins[some[j]] += values[leaf] if np.isnan(totals[j]) else totals[j]
 
 
-@kernel(inline="always")
-def _on_grid(x, term):  # type: ignore[no-untyped-def]
-    return min(max((x + term[1]) - term[2], term[3]), term[4])
+@kernel
+def _read_block(rows, gh, numbers, columns, block):  # type: ignore[no-untyped-def]
+    """Write g, h and, behind a row that stays, the numbers, of rows that have all; return how many these are."""
+    n, last, width = np.uint64(0), np.uint64(len(rows) - 1), np.uint64(len(numbers) // len(gh))
+    for i in range(np.uint64(min(len(rows), _BLOCK))):
+        row, later = np.uint64(rows[i]), np.uint64(rows[min(i + AHEAD, last)])
+        prefetch(gh, later)
+        block[0, n], block[1, n] = gh[row, 0], gh[row, 1]
+        is_complete = gh[row, 1] > 0.0
+        for k in range(len(columns)):
+            column = np.uint64(columns[k])
+            prefetch(numbers, later * width + column)
+            x = numbers[row * width + column]
+            block[3 + k, n] = x
+            is_complete &= x == x
+        n += np.uint64(is_complete)
+    return np.int64(n)
 
 
-@kernel(inline="always")
-def _n_terms(columns):  # type: ignore[no-untyped-def]
-    return np.sum(columns >= 0)
+@kernel
+def _put_on_grid(x, term):  # type: ignore[no-untyped-def]
+    """Replace numbers by u (see `LinearTerm.on_grid`); NaN stays."""
+    _, offset, shift, low, high = term
+    for j in range(len(x)):
+        u = (x[j] + offset) - shift
+        x[j] = low if u < low else high if u > high else u
+
+
+@kernel(fastmath={"nnan", "nsz"})
+def _ends_of(x):  # type: ignore[no-untyped-def]
+    least, largest = np.inf, -np.inf
+    for each in x:
+        least, largest = min(least, each), max(largest, each)
+    return least, largest
+
+
+@kernel(fastmath={"reassoc"})
+def _dot(a, b):  # type: ignore[no-untyped-def]
+    """Return a sum of products, which is exact in any order."""
+    total = 0.0
+    for j in range(len(a)):
+        total += a[j] * b[j]
+    return total
