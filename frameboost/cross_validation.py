@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Literal, Unpack, cast, overload
 
 import polars as pl
@@ -12,15 +13,19 @@ from frameboost.api import fit, plan_with
 from frameboost.checks.arguments import BY_NAME, checked
 from frameboost.checks.messages import shown
 from frameboost.data.held_out import is_splitter
-from frameboost.data.sources import LocalSource
-from frameboost.errors import ParameterError
+from frameboost.data.opening import open_source
+from frameboost.data.sources import FrameSource, LocalSource
+from frameboost.errors import DataError, ParameterError
 from frameboost.fold_models import OutOfFold, fold_models, for_several_fits
 from frameboost.keywords import CvOptions
 from frameboost.metrics.metric import larger_is_better
 from frameboost.model.model import Model, out_of_fold_frame
-from frameboost.training.evaluation_log import EarlyStopping
+from frameboost.planning import FitPlan
+from frameboost.training.evaluation_log import Callback, EarlyStopping
 
 __all__ = ["CrossValidation", "cv"]
+
+Preprocessing = Callable[[pl.DataFrame, pl.DataFrame, dict[str, Any]], tuple[Any, Any, Mapping[str, Any]]]
 
 _PEERS = ("return_cvbooster", "return_estimator")  # names of LightGBM and of scikit-learn
 
@@ -68,6 +73,8 @@ def cv(
     seed: int = 0,
     early_stopping_rounds: int | None = None,
     return_models: Literal[False] = False,
+    callbacks: Sequence[Callback] = (),
+    fpreproc: Preprocessing | None = None,
     **options: Unpack[CvOptions],
 ) -> pl.DataFrame: ...
 
@@ -83,6 +90,8 @@ def cv(
     seed: int = 0,
     early_stopping_rounds: int | None = None,
     return_models: Literal[True],
+    callbacks: Sequence[Callback] = (),
+    fpreproc: Preprocessing | None = None,
     **options: Unpack[CvOptions],
 ) -> CrossValidation: ...
 
@@ -98,6 +107,8 @@ def cv(
     seed: int = 0,
     early_stopping_rounds: int | None = None,
     return_models: bool = False,
+    callbacks: Sequence[Callback] = (),
+    fpreproc: Preprocessing | None = None,
     **options: Unpack[CvOptions],
 ) -> pl.DataFrame | CrossValidation:
     """Cross-validate: return metrics by round, averaged over the folds.
@@ -156,7 +167,7 @@ def cv(
     seed, early_stopping_rounds = arguments.pop("seed", 0), arguments.pop("early_stopping_rounds", None)
     for name, value in (("seed", seed), ("early_stopping_rounds", early_stopping_rounds or 1)):
         BY_NAME[name](name, value)  # which may have come by another name
-    for name in ("valid", "init_model", "callbacks", "checkpoint"):
+    for name in ("valid", "init_model", "checkpoint"):
         if name in arguments:
             raise ParameterError(f"cv takes no {name}; it trains and validates on parts of the data")
     arguments = {"verbose": False, "train_metrics": True} | arguments | {"folds": folds, "seed": seed}
@@ -176,22 +187,55 @@ def cv(
     planned, train = plan_with(data, target, arguments | ({} if groups is None else {"folds": groups}))
     planned = replace(planned, folds=folds)
     out_of_fold = OutOfFold(cast("LocalSource", planned.source)) if return_models else None
-    if out_of_fold is not None:
+    plan_of_part = planned.of_part
+    if fpreproc is not None:
+        if not isinstance(planned.data, FrameSource):
+            raise DataError("fpreproc is for rows in memory, such as those of a polars or pandas frame")
+        planned = replace(planned, source=planned.data)
+        told_by = {name for name in (folds, groups) if isinstance(name, str)} - {arguments.get("group")}
+        plan_of_part = partial(_preprocessed, fpreproc, target, arguments, told_by)
+        if out_of_fold is not None:
+            out_of_fold.give_up("fpreproc may change the rows")
+    elif out_of_fold is not None:
         planned = replace(planned, source=out_of_fold.rows)
     histories, folds_of_models = [], []
-    for fold in fold_models(train, planned, time, groups):
+    for fold in fold_models(train, planned, time, groups, plan_of_part):
         histories.append(fold.model.history)
         if out_of_fold is not None:
             folds_of_models.append(fold)
     table = _summary(histories)
     if early_stopping_rounds is not None:
         table = _stopped(table, early_stopping_rounds, planned.settings.min_delta, arguments.get("eval_metric"))
+    for number, row in enumerate(table.drop("round").iter_rows(named=True) if callbacks else (), 1):
+        stops = [callback(number, row) is True for callback in callbacks]
+        if any(stops):
+            table = table.head(number)
+            break
     if out_of_fold is None:
         return table
     kept = [fold._replace(model=fold.model[: len(table)]) for fold in folds_of_models]
     for fold in kept:
         out_of_fold.add(fold)
     return CrossValidation(table, tuple(fold.model for fold in kept), out_of_fold.frame())
+
+
+def _preprocessed(
+    fpreproc: Preprocessing, target: str | Sequence[str], arguments: Mapping[str, Any], told_by: Collection[str],
+    training: Any, held_out: Any,
+) -> FitPlan:  # fmt: skip
+    """Return the plan of a fold of what ``fpreproc`` makes of its rows and of the arguments of `fit`.
+
+    The columns that tell the folds, ``told_by``, are no features, and not among its rows.
+    """
+    rows = [cast("FrameSource", open_source(part)).frame.drop(told_by).collect() for part in (training, held_out)]
+    of_fit = {name: value for name, value in arguments.items() if name not in ("folds", "stratified")}
+    returned = fpreproc(rows[0], rows[1], of_fit)
+    if not isinstance(returned, tuple | list) or len(returned) != 3 or not isinstance(returned[2], Mapping):
+        raise ParameterError(
+            "fpreproc must return the rows to train on, those to validate on, and the dict of arguments, not "
+            f"{shown(returned)}"
+        )
+    return plan_with(returned[0], target, {**returned[2], "valid": returned[1]})[0]
 
 
 # --- the table --------------------------------------------------------------------------------------------------------

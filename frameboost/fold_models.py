@@ -109,8 +109,9 @@ class OutOfFold:
 
 
 def fold_models(
-    train: Callable[[FitPlan], Model], plan: FitPlan, time: str | None = None, groups: str | None = None
-) -> Iterator[FoldModel]:
+    train: Callable[[FitPlan], Model], plan: FitPlan, time: str | None = None, groups: str | None = None,
+    plan_of_part: Callable[[Any, Any], FitPlan] | None = None,
+) -> Iterator[FoldModel]:  # fmt: skip
     """Yield the model of each fold of a plan, trained on the other folds.
 
     Parameters
@@ -123,6 +124,9 @@ def fold_models(
         A column to order the rows by; each part except the first is held out from a fit on those before it.
     groups
         A column of groups to keep together, by default the plan's.
+
+    plan_of_part
+        Returns the plan of a fold by the rows to train on and those that it holds out; by default `FitPlan.of_part`.
 
     Raises
     ------
@@ -140,7 +144,7 @@ def fold_models(
     parts = fold_parts(source, folds, time, plan.settings.seed, groups, strata)
     for number, (training, held_out) in enumerate(parts):
         try:
-            model = train(plan.of_part(training, held_out))
+            model = train((plan_of_part or plan.of_part)(training, held_out))
         except DataError as error:  # what is wrong with the rows that one is trained on may not be so of all rows
             raise DataError(f"without fold {number + 1}, {error}") from error
         yield FoldModel(number, model, open_source(held_out))

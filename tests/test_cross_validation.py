@@ -197,3 +197,50 @@ def test_several_targets_are_validated_together(frame):
     # Of the one target's errors, and errors twice as large: the root of the mean of e² and 4 e².
     assert table["valid_rmse_mean"].to_list() == pytest.approx((alone["valid_rmse_mean"] * 2.5**0.5).to_list())
     assert fb.cv(frame.select("x", "y", "twice"), ["y", "twice"], folds=2, n_estimators=1).height == 1
+
+
+def test_fpreproc_makes_the_rows_and_the_arguments_of_each_fold(frame):
+    def with_ratio(training, held_out, arguments):
+        share = training["late"].mean()
+        prepared = [part.with_columns(u=pl.col("x") * pl.col("z")) for part in (training, held_out)]
+        assert "day" not in training.columns
+        assert arguments["n_estimators"] == OPTIONS["n_estimators"]
+        return *prepared, arguments | {"scale_pos_weight": (1 - share) / share, "features": ["x", "u"]}
+
+    days = pl.Series(sorted(set(frame["day"])))
+    frame = frame.with_columns(day=(pl.col("day") > days.median()).cast(pl.Int64))
+    halves = [frame.filter(day=value) for value in (0, 1)]
+    fits = []
+    for training, held_out in (halves[::-1], halves):
+        share = training["late"].mean()
+        first, second = (part.with_columns(u=pl.col("x") * pl.col("z")) for part in (training, held_out))
+        shape = OPTIONS | {"features": ["x", "u"], "scale_pos_weight": (1 - share) / share}
+        fits.append(fb.fit(first, "late", valid=second, train_metrics=True, **shape))
+    validated = fb.cv(frame, "late", folds="day", fpreproc=with_ratio, return_models=True, **OPTIONS)
+    means = [np.mean([fit.history[name].to_list() for fit in fits], axis=0) for name in fits[0].history.columns[1:]]
+    np.testing.assert_allclose(validated.metrics[:, 1::2].to_numpy().T, means, rtol=1e-12)
+    assert list(validated.models) == fits
+    with pytest.raises(fb.ParameterError, match="fpreproc may change the rows"):
+        validated.out_of_fold  # noqa: B018
+
+
+def test_fpreproc_that_can_not_be_used_is_refused(frame, relation):
+    for data, wrong, message in (
+        (frame, 5, r"^fpreproc must be a function of 3 arguments, not 5$"),
+        (frame, lambda a, b, c: (a, b), r"^fpreproc must return the rows to train on, those to validate on, and the"),
+        (relation, lambda a, b, c: (a, b, c), r"^fpreproc is for rows in memory, such as those of a polars or"),
+    ):
+        with pytest.raises((fb.ParameterError, fb.DataError), match=message):
+            fb.cv(data, "y", folds=2, fpreproc=wrong, **OPTIONS)
+
+
+def test_callbacks_see_the_means_and_may_end_the_table(frame):
+    whole = fb.cv(frame, "y", folds=2, **OPTIONS | {"n_estimators": 4})
+    seen, all_seen = [], []
+    stopped = fb.cv(
+        frame, "y", folds=2, return_models=True, **OPTIONS | {"n_estimators": 4},
+        callbacks=[lambda number, row: seen.append((number, row)) or number == 3, lambda *each: all_seen.append(each)],
+    )  # fmt: skip
+    assert stopped.metrics.equals(whole.head(3))
+    assert [model.n_rounds for model in stopped.models] == [3, 3]
+    assert seen == all_seen == list(enumerate(whole.drop("round").head(3).to_dicts(), 1))

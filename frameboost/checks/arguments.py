@@ -259,9 +259,10 @@ def finite_numbers(argument: str, value: object) -> None:
 
 
 def slice_of_rounds(argument: str, value: object) -> None:
-    """Require a slice of integers with step 1."""
+    """Require a slice of integers with a positive step."""
     bounds = (value.start, value.stop, value.step) if isinstance(value, slice) else (0.5,)
-    if not all(bound is None or isinstance(bound, numbers.Integral) for bound in bounds) or bounds[-1] not in (None, 1):
+    are_integers = all(bound is None or isinstance(bound, numbers.Integral) for bound in bounds)
+    if not are_integers or (bounds[-1] is not None and bounds[-1] < 1):
         raise ParameterError(f"slice a model by rounds, such as model[:50], not by {shown(value)}")
 
 
@@ -269,6 +270,22 @@ def functions(argument: str, value: object) -> None:
     """Require a list of functions."""
     if not isinstance(value, Sequence) or not all(map(callable, value)):
         raise ParameterError(f"{argument} must be a list of functions, not {shown(value)}")
+
+
+def function_of(n: int) -> Check:
+    """Return what requires a function of ``n`` arguments."""
+
+    def check(argument: str, value: object) -> None:
+        try:
+            takes_them = callable(value) and inspect.signature(value).bind(*range(n)) is not None
+        except TypeError:
+            takes_them = False
+        except ValueError:  # of a function in C whose arguments are not known
+            takes_them = True
+        if not takes_them and value is not None:
+            raise ParameterError(f"{argument} must be a function of {n} arguments, not {shown(value)}")
+
+    return check
 
 
 def path(argument: str, value: object) -> None:
@@ -325,6 +342,7 @@ BY_NAME: Mapping[str, Check] = {
     "eval_metric": anything,
     "train_metrics": flag,
     "callbacks": functions,
+    "fpreproc": function_of(3),
     "init_model": anything,
     "engine": anything,
     "shards": whole(1),

@@ -216,7 +216,7 @@ def find_features(source: Source, features: Sequence[Feature], argument: str = "
     types = {}
     for feature in features:
         kind = data_types[feature.name]
-        if kind is None or (kind.family != feature.type.family and not _are_codes_of_booleans(feature, kind)):
+        if kind is None or (kind.family != feature.type.family and not _are_numbers_as_booleans(feature, kind)):
             raise DataError(
                 f"feature {shown(feature.name)} has type {source.type_names()[feature.name]}"
                 f"{example_of_text(source, feature)}, but the model was trained on {feature.type}; cast it to a "
@@ -226,9 +226,10 @@ def find_features(source: Source, features: Sequence[Feature], argument: str = "
     return types
 
 
-def _are_codes_of_booleans(feature: Feature, kind: FeatureType) -> bool:
-    """Whether Booleans stand for the codes 0 and 1 of another library."""
-    return kind.family == "boolean" and feature.type.name == "codes" and set(feature.categories) <= {0, 1}
+def _are_numbers_as_booleans(feature: Feature, kind: FeatureType) -> bool:
+    """Whether Booleans stand for the numbers 0 and 1, or for the codes that a library has made of them."""
+    are_codes = feature.type.name == "codes" and set(feature.categories) <= {0, 1}
+    return kind.family == "boolean" and (feature.type.family == "number" or are_codes)
 
 
 def example_of_text(source: Source, feature: Feature) -> str:

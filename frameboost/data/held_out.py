@@ -572,7 +572,7 @@ def _by_positions(source: LocalSource, folds: Iterable[Any]) -> Iterator[tuple[A
             "folds of positions are for rows in memory; for a table in a database pass a number of folds, or a column"
         )
     pairs = list(folds)
-    if not pairs or not all(isinstance(pair, list | tuple) and len(pair) == 2 for pair in pairs):
+    if not pairs or not all(isinstance(pair, list | tuple | np.ndarray) and len(pair) == 2 for pair in pairs):
         raise ParameterError(f"{_FOLDS}, not {shown(folds)}")
     rows = source.frame.collect()
     parts = [[_checked_positions(each, number, len(rows)) for each in pair] for number, pair in enumerate(pairs, 1)]

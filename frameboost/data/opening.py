@@ -492,6 +492,8 @@ def open_rows(
     else:
         source = open_source(data, argument)
     source = with_types_of_nulls(source, types, exactly=exactly)
+    if isinstance(source, RelationSource):
+        source = _without_booleans(source, types)
     return _with_dates(source, features)
 
 
@@ -528,6 +530,15 @@ def _series(name: str, values: list[Any], kind: FeatureType | None) -> pl.Series
         raise DataError(
             f"column {shown(name)} has values of types {listed(type_names)}; convert them to one type"
         ) from error
+
+
+def _without_booleans(source: RelationSource, types: Mapping[str, FeatureType]) -> RelationSource:
+    """Return the relation with the numbers 0 and 1 for Booleans where the model has numbers; frames need no cast."""
+    numbers_of = [name for name, kind in source.types().items() if kind is not None and kind.family == "boolean"
+                  and name in types and types[name].family == "number"]  # fmt: skip
+    quoted = [quote_identifier(name) for name in numbers_of]
+    cast = ", ".join(f"CAST({name} AS UTINYINT) AS {name}" for name in quoted)
+    return source.derived(source.relation.project(f"* REPLACE ({cast})")) if quoted else source
 
 
 def _with_dates(source: LocalSource, features: Sequence[Feature]) -> LocalSource:

@@ -285,12 +285,16 @@ class Ensemble:
         """Return an output by name, as expressions over the margins; raise `ParameterError` if it is unknown."""
         return output_of(self.loss, name, self.calibration, self.labels, self.interval)
 
-    def rounds(self, start: int, stop: int) -> Ensemble:
-        """Return the ensemble of the rounds from ``start`` to ``stop`` (exclusive), counted from 0."""
-        if (start, stop) == (0, self.n_rounds) and self.interval is None:
+    def rounds(self, start: int, stop: int, step: int = 1) -> Ensemble:
+        """Return the ensemble of every ``step``-th round from ``start`` to ``stop`` (exclusive), counted from 0."""
+        if (start, stop, step) == (0, self.n_rounds, 1) and self.interval is None:
             return self
         n, training = self.trees_per_round, self.training.of_rounds(start, stop, self.n_rounds)
-        return self.changed(trees=self.trees[start * n : stop * n], interval=None, training=training)
+        trees = self.trees[start * n : stop * n]
+        if step > 1:
+            trees = tuple(tree for first in range(0, len(trees), step * n) for tree in trees[first : first + n])
+            training = training.without_rounds()
+        return self.changed(trees=trees, interval=None, training=training)
 
     def changed(self, **fields: Any) -> Ensemble:
         """Return the ensemble with other values of some fields, which change predictions.

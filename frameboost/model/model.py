@@ -1215,10 +1215,10 @@ class Model:
 
     @checked(rounds=slice_of_rounds)
     def __getitem__(self, rounds: slice) -> Model:
-        start, stop, _ = rounds.indices(self.n_rounds)
-        if stop <= start:
+        numbers = range(self.n_rounds)[rounds]
+        if not numbers:
             raise ParameterError(f"the slice has no rounds; the model has {self.n_rounds}")
-        return Model(self._ensemble.rounds(start, stop))
+        return Model(self._ensemble.rounds(numbers.start, numbers.stop, numbers.step))
 
     @checked(target=column, method=word(*METHODS))
     def calibrate(

@@ -389,6 +389,8 @@ def weights_of_features(value: object) -> dict[str, float] | list[float] | None:
     if value is None:
         return None
     items = dict(value) if isinstance(value, Mapping) else value
+    if isinstance(items, np.ndarray) and items.size == max(items.shape, default=0):  # a column or a row, as of XGBoost
+        items = items.ravel()
     weights: dict[Any, Any] = {}
     if isinstance(items, dict):
         weights = items
@@ -1154,7 +1156,6 @@ DIFFERENT: Mapping[str, str] = {
         ("first_metric_only",): "is not needed: early stopping watches one metric, the last of eval_metric",
         ("is_provide_training_metric", "train_metric", "training_metric", "is_training_metric"):
             "is train_metrics=True of fit",
-        ("disable_default_eval_metric",): "is not needed: eval_metric replaces that of the objective",
         ("refit_decay_rate",): "is of LightGBM's refit; Model.refit learns leaves from new rows alone",
         ("saved_feature_importance_type",): "is the kind of Model.importance",
         ("raw_score", "predict_raw_score", "predict_rawscore", "is_predict_raw_score", "leaf_index",
@@ -1204,9 +1205,10 @@ _CHANGES_NOTHING: Mapping[str, tuple[object, ...]] = {
         ("lambdarank_position_bias_regularization",): (0,),
         ("boost_from_average", "use_missing"): (True,),
         ("zero_as_missing", "extra_trees", "extra_tree", "is_unbalance", "unbalance", "unbalanced_sets", "reg_sqrt",
-         "lambdarank_unbiased", "use_label_encoder", "disable_default_eval_metric", "pred_early_stop",
+         "lambdarank_unbiased", "use_label_encoder", "pred_early_stop",
          "bagging_by_query", "first_metric_only", "is_provide_training_metric", "training_metric",
          "is_training_metric"): (False,),
+        ("disable_default_eval_metric",): (True, False),  # as eval_metric replaces that of the objective
         # Of speed, messages and memory, whatever they say; draws are those of a round's number anyway.
         ("silent", "validate_parameters", "enable_categorical", "force_col_wise", "force_row_wise", "deterministic",
          "feature_pre_filter", "enable_bundle", "bundle", "is_enable_bundle", "is_enable_sparse", "enable_sparse",

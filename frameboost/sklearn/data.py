@@ -50,6 +50,11 @@ def has_queries(X: Any) -> bool:
     return _is_table(X) and _QUERIES in getattr(X, "column_names", getattr(X, "columns", ()))
 
 
+def has_queries_beside(estimator: Any, X: Any) -> bool:
+    """Whether X has the column `qid` beside the features of a fitted ranker."""
+    return hasattr(estimator, "_has_query_column") and has_queries(X) and _QUERIES not in names_in(estimator)
+
+
 def queries_in(X: Any) -> Any:
     """Return the query column of X, if it has one."""
     return X.select(_QUERIES).collect().to_series() if isinstance(X, pl.LazyFrame) else X[_QUERIES]
@@ -105,7 +110,7 @@ def _checked(estimator: Any, X: Any, *, reset: bool) -> Any:
         )
     if isinstance(X, pl.LazyFrame):
         X = X.collect()
-    if getattr(estimator, "_has_query_column", False) and has_queries(X):
+    if getattr(estimator, "_has_query_column", False) and has_queries(X) if reset else has_queries_beside(estimator, X):
         X = X.drop(columns=[_QUERIES]) if hasattr(X, "iloc") else pl.DataFrame(X).drop(_QUERIES)
     if reset:
         estimator._categorical, estimator._columns_without_names = frozenset(), None

@@ -33,6 +33,7 @@ from frameboost.sklearn.data import (
     check_queries,
     check_weights,
     has_queries,
+    has_queries_beside,
     queries_in,
     queries_of_sizes,
     read,
@@ -654,12 +655,15 @@ class FrameBoostRanker(Estimator):
         sample_weight : array-like of shape (n_queries,) or (n_samples,), optional
             As in `fit`.
         qid, group : array-like, optional
-            The queries of the rows, as in `fit`; by default the column ``qid`` of X, if fit used it, or else one query.
+            The queries of the rows, as in `fit`; by default the column ``qid`` of X, unless it is a feature, or else
+            one query.
         base_margin : array-like, optional
             As for `predict`.
         """
         target, prediction = check_numbers(y, self), self._of_mean(X, base_margin, None)
-        given = {"group": ("qid", self._queries(X, qid, group)), "weight": ("sample_weight", sample_weight)}
+        is_in_X = qid is None and group is None and has_queries_beside(self, X)
+        queries = queries_in(X) if is_in_X else self._queries(X, qid, group)
+        given = {"group": ("qid", queries), "weight": ("sample_weight", sample_weight)}
         roles = self._roles(given, len(prediction))
         check_consistent_length(target, prediction)
         table = pl.DataFrame({"label": target, "qid": roles["group"], "prediction": prediction})

@@ -179,6 +179,7 @@ REFUSED = [
     (lambda m: m.query("t", form="cas"), "did you mean 'case'?"),
     (lambda m: m.partial_dependence(DATA, "x", grid=[lambda x: x]), "grid must hold values of column 'x', which has"),
     (lambda m: m["a":"b"], "slice a model by rounds, such as model[:50], not by slice('a', 'b', None)"),
+    (lambda m: m[::-1], "slice a model by rounds, such as model[:50], not by slice(None, None, -1)"),
     (lambda m: m.sql(columns={"x": "\ud800"}), "the name '\\ud800' holds an unpaired surrogate"),
     (lambda m: fb.fit(DATA, "\ud800"), "target holds an unpaired surrogate: '\\ud800'"),
     (lambda m: fb.FrameBoostClassifier(objective=5).fit([[1], [2]], [1, 2]), "objective 5 is not for a classifier"),

@@ -89,3 +89,20 @@ def test_midnights_stand_for_dates(model):
             model.predict(data)
     missing = FRAME.with_columns(day=pl.lit(None, pl.Datetime("us")))
     assert model.predict(missing).equals(model.predict(FRAME.with_columns(day=pl.lit(None, pl.Date))))
+
+
+def test_booleans_stand_for_the_numbers_0_and_1():
+    """XGBoost, LightGBM and scikit-learn take them where a model was trained on numbers."""
+    rows = pl.DataFrame({"a": [0.0, 1.0, None, 1.0] * 10, "i": [0, 1, 1, 0] * 10, "y": [1.0, 4.0, 3.0, 2.0] * 10})
+    model = fb.fit(rows, "y", n_estimators=3)
+    flags = rows.with_columns(pl.col("a", "i").cast(pl.Boolean))
+    con = duckdb.connect()
+    con.register("arrived", flags.to_arrow())
+    assert model.predict(rows).n_unique() == 4
+    for data in (flags, flags.lazy(), flags.to_pandas(), flags.to_arrow(), con.sql("FROM arrived"), flags.to_dicts()):
+        assert model.predict(data).equals(model.predict(rows))
+        assert model.predict(data, "leaf").equals(model.predict(rows, "leaf"))
+        assert model.explain(data).equals(model.explain(rows))
+        assert model.evaluate(data, "y").metrics.equals(model.evaluate(rows, "y").metrics)
+    estimator = fb.FrameBoostRegressor(n_estimators=3).fit(rows[["i"]].to_numpy(), rows["y"])
+    assert estimator.predict(flags[["i"]].to_numpy()).tolist() == estimator.predict(rows[["i"]].to_numpy()).tolist()

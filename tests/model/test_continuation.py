@@ -130,7 +130,12 @@ def test_a_slice_has_its_rounds(frame):
     assert (model[:2].n_trees, model[1:4].n_rounds, model[-1:].n_rounds) == (12, 3, 1)
     margins = [np.array(part.predict(frame, "margin").to_list()) for part in (model, model[:2], model[2:])]
     np.testing.assert_allclose(margins[0], margins[1] + margins[2] - np.array(model.base_margin), atol=1e-12)
-    for wrong in (slice(3, 3), slice(None, None, 2), 1):
+    other = model[1::2]  # the rounds 1 and 3
+    alone = [np.array(model[k : k + 1].predict(frame, "margin").to_list()) - model.base_margin for k in (1, 3)]
+    found = np.array(other.predict(frame, "margin").to_list())
+    np.testing.assert_allclose(found, np.array(model.base_margin) + alone[0] + alone[1], atol=1e-12)
+    assert other.n_trees == 12
+    for wrong in (slice(3, 3), slice(None, None, -1), slice(None, None, 0), 1):
         with pytest.raises(fb.ParameterError, match=r"slice|sliced"):
             model[wrong]
 

@@ -461,6 +461,12 @@ def test_a_query_is_told_in_every_way():
     assert (
         ours.score(frame, y) == ours.score(frame.drop(columns="qid"), y, qid=QID) == ours.score(frame, y, group=SIZES)
     )
+    for given in (frame[list("abcde")], X):  # fitted without the column, which is then beside the features
+        ours, theirs = (ranker(**made).fit(given, y, qid=QID) for ranker in (fb.FrameBoostRanker, xgboost.XGBRanker))
+        scored = frame.rename(columns={name: k for k, name in enumerate("abcde")}) if given is X else frame
+        assert ours.score(scored, y) == ours.score(given, y, qid=QID)
+        assert ours.score(scored, y) == pytest.approx(theirs.score(scored, y), abs=1e-3)
+        assert ours.predict(scored).tolist() == ours.predict(given).tolist()
     with_name = fb.FrameBoostRanker(**made).fit(frame, y, qid=QID)  # where the column is one like others
     assert with_name.n_features_in_ == 6
     lightgbms = lightgbm.LGBMRanker(verbosity=-1, **made).fit(X, y, group=SIZES)

@@ -363,7 +363,11 @@ def test_weights_of_features_by_name_by_position_and_in_all_engines():
     assert model != fb.fit(frame, "y", **options)
     for more in ({"engine": "polars"}, {"engine": "duckdb"}, {"shards": 2}):
         assert fb.fit(frame, "y", feature_weights={"b": 0, "d": 9}, **options | more).trees.equals(model.trees)
-    assert fb.fit(frame, "y", feature_weights=[1, 0, 1, 9], **options).trees.equals(model.trees)
+    row = np.array([[1, 0, 1, 9]], dtype=np.float32)
+    for weights in ([1, 0, 1, 9], row[0], row, row.T):  # XGBoost's DMatrix takes the latter
+        assert fb.fit(frame, "y", feature_weights=weights, **options).trees.equals(model.trees)
+    with pytest.raises(fb.ParameterError, match=r"^feature_weights must be a dict of column name to a number"):
+        fb.fit(frame, "y", feature_weights=np.ones((2, 2)), **options)
     X = frame.drop("y").with_columns(e=pl.lit(None, pl.Float64)).select("e", "a", "b", "c", "d")
     estimator = fb.FrameBoostRegressor(feature_weights=[5, 1, 0, 1, 9], **options).fit(X, frame["y"])
     assert estimator.model_.trees.equals(model.trees)
