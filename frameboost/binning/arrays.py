@@ -34,7 +34,6 @@ __all__ = [
     "add_codes",
     "bin_array",
     "bin_column",
-    "bin_columns",
     "bin_rare_values",
     "bin_values",
     "count_cells",
@@ -385,8 +384,8 @@ def _may_have_cuts(
 # Values that go through a binary search together, or whose cells are computed together. Each step is a loop over the
 # block without a branch, which compiles to vector instructions.
 _BLOCK = 256
-# Cuts that all values are compared with before the search, 2^k - 1; and cuts up to which there is no search.
-_PIVOTS, _FEW = 7, 31
+# Cuts that all values are compared with before the search, 2^k - 1.
+_PIVOTS = 7
 
 
 @kernel
@@ -432,50 +431,6 @@ def bin_values(values, edges, n_cuts, missing, first, last, codes):  # type: ign
         for i in range(len(block)):
             is_present = block[i] == block[i]
             codes[start - first + i] = min(np.int64(position[i]), n_cuts) if is_present else missing
-
-
-@kernel
-def bin_columns(values, source, edges, starts, n_cuts, target, missing, codes):  # type: ignore[no-untyped-def]
-    """Write the codes of all rows of several columns (see `bin_values`).
-
-    Parameters
-    ----------
-    values
-        (columns, rows) of any number type.
-    source
-        int64 (coded columns,): the column of ``values`` that each is made from.
-    edges, starts
-        The padded cuts of all coded columns; int64 (coded columns + 1,): where each one's start.
-    n_cuts
-        int64 (coded columns,).
-    target
-        int64 (coded columns,): the row of ``codes`` that is written.
-    codes
-        uint8 (codes, rows).
-    """
-    for i in range(len(source)):
-        column, cuts, out = values[source[i]], edges[starts[i] : starts[i + 1]], codes[target[i]]
-        if len(cuts) > _FEW:
-            # A literal 0 would have another type, and so be compiled again.
-            bin_values(column, cuts, n_cuts[i], missing, np.int64(0), values.shape[1], out)
-        else:
-            _count_cuts(column, cuts, n_cuts[i], missing, out)
-
-
-@kernel
-def _count_cuts(values, edges, n_cuts, missing, codes):  # type: ignore[no-untyped-def]
-    """Write the codes of a column with few cuts: a comparison with each of them takes less than a binary search."""
-    for first in range(0, len(values), _BLOCK):
-        block, out = values[first : first + _BLOCK], codes[first : first + _BLOCK]
-        for i in range(len(block)):
-            out[i] = 0
-        for cut in range(n_cuts):
-            edge = edges[cut]
-            for i in range(len(block)):
-                out[i] += np.uint8(edge <= block[i])
-        for i in range(len(block)):
-            if block[i] != block[i]:
-                out[i] = missing
 
 
 @kernel

@@ -3,6 +3,8 @@
 - `opening`: open the user's data as a source of rows: the table of all kinds of data; rows to score
 - `sources`: frames and relations as such sources, with typed columns
 - `sparse_matrix`: a sparse matrix with named columns
+- `matrix`: an array with named columns, to be scored
+- `arrow_batches`: the memory of a frame's columns
 - `database_table`: a table of any SQL database, `frameboost.table`, whose rows stay there
 - `connections`: database drivers: running queries, types of results
 - `spark_source`, `dask_source`: DataFrames of Spark and Dask, whose rows stay there

@@ -21,6 +21,7 @@ import polars as pl
 from frameboost.checks.messages import reason, shown
 from frameboost.data.connections import dialect_called
 from frameboost.data.database_table import table as database_table
+from frameboost.data.matrix import Matrix
 from frameboost.data.sources import FrameSource
 from frameboost.errors import DataError
 from frameboost.runtime.interrupts import plain_relation, waiting
@@ -126,7 +127,7 @@ def way_out(data: Any) -> str:
 def open_pandas(frame: Any) -> FrameSource:
     """Open a pandas frame as a source."""
     if (numbers := numbers_of_pandas(frame)) is not None:
-        return FrameSource(numbers.lazy())
+        return FrameSource((numbers.frame() if isinstance(numbers, Matrix) else numbers).lazy())
     refuse_duplicates([str(name) for name in frame.columns])
     source = _read(pl.from_pandas, frame, ((str(name), frame[[name]]) for name in frame.columns))
     categories = (
@@ -137,24 +138,21 @@ def open_pandas(frame: Any) -> FrameSource:
     return replace(source, categorical=no_strings(source, categories))
 
 
-def numbers_of_pandas(frame: Any) -> pl.DataFrame | None:
+def numbers_of_pandas(frame: Any) -> Matrix | pl.DataFrame | None:
     """Return a pandas frame of NumPy numbers only, NaN as NULL; None for other frames.
 
     Columns are read grouped by type; `polars.from_pandas` reads them one by one, which takes longer than scoring a row.
     """
     positions: dict[Any, list[int]] = {}
-    for k, dtype in enumerate(frame.dtypes):
+    for k, dtype in enumerate(frame.dtypes.tolist()):
         positions.setdefault(dtype, []).append(k)
     if not positions or not all(dtype in _NUMBERS for dtype in positions):
         return None
     names = [str(name) for name in frame.columns]
     refuse_duplicates(names)
     if len(positions) == 1:
-        return pl.DataFrame(frame.to_numpy(), schema=names, orient="row", nan_to_null=True)
-    parts = (
-        pl.DataFrame(frame.iloc[:, at].to_numpy(), schema=[names[k] for k in at], orient="row", nan_to_null=True)
-        for at in positions.values()
-    )
+        return Matrix(frame.to_numpy(), names)
+    parts = (Matrix(frame.iloc[:, at].to_numpy(), [names[k] for k in at]).frame() for at in positions.values())
     return pl.concat(parts, how="horizontal").select(names)
 
 

@@ -33,6 +33,7 @@ from frameboost.data.foreign_tables import (
     table_behind,
     way_out,
 )
+from frameboost.data.matrix import Matrix
 from frameboost.data.plans import Step, is_repeatable, plan_of, plan_steps, scanned_formats
 from frameboost.data.predicates import changing_functions, check_repeatable, words_of
 from frameboost.data.sources import (
@@ -258,6 +259,7 @@ _KINDS: tuple[_Kind, ...] = (
     (lambda data: isinstance(data, FrameSource | RelationSource), lambda source, _: source),  # a part, such as a fold
     (lambda data: isinstance(data, pl.LazyFrame), _of_lazy_frame),
     (lambda data: isinstance(data, pl.DataFrame), lambda frame, _: FrameSource(frame.lazy())),
+    (lambda data: isinstance(data, Matrix), lambda matrix, _: FrameSource(matrix.frame().lazy())),
     (lambda data: isinstance(data, SparseFrame), lambda frame, _: SparseSource(frame.others.lazy(), table=frame)),
     (lambda data: TableFiles.of(data) is not None, _of_files),
     (_is_list_of_parts, _of_list),

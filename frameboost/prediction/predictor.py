@@ -8,11 +8,13 @@ from functools import cached_property
 from itertools import chain, zip_longest
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
 import polars as pl
 
 from frameboost.checks.messages import counted, listed, shown, warn
 from frameboost.compile.polars import lookup_expr, margin_expr, margin_exprs, output_column, output_expr
 from frameboost.data.foreign_tables import is_frame_of, numbers_of_pandas
+from frameboost.data.matrix import Matrix
 from frameboost.data.opening import open_rows
 from frameboost.data.sources import Source
 from frameboost.ensemble.ensemble import Ensemble
@@ -88,6 +90,7 @@ class Predictor:
         self._outputs: dict[str, Output] = {}
         self._last_scorer: tuple[tuple[FeatureType, ...], ByteScorer] | None = None
         self._last_frame: _FrameColumns | None = None
+        self._last_matrix: tuple[tuple[list[str], Any], ByteScorer, Any] | None = None
         self._last_values: tuple[tuple[Output, bool], pl.Expr] | None = None
         self._last_arrays: tuple[Output, ArrayOutput] | None = None
         self._last_started: Predictor | None = None
@@ -251,14 +254,16 @@ class Predictor:
         """Return the margins of each output."""
         if is_frame_of("pandas", data) and (numbers := numbers_of_pandas(data)) is not None:
             data = numbers
-        if self._fine_features and isinstance(data, pl.DataFrame):
-            self._types(open_rows(data, self.ensemble.read_features))
         has_offset, bases = self.ensemble.offset is not None, self.ensemble.base_margins
-        if not self._is_linear and not has_offset and (codes := self._few_rows.codes(data)) is not None:
-            return list(self.arrays.margins(codes, bases, in_parallel=False))
-        is_frame = not self._is_linear and not has_offset and isinstance(data, pl.DataFrame)
-        if is_frame and (margins := self._margins_of_frame(data)) is not None:
-            return margins
+        if not self._is_linear and not has_offset:
+            if (codes := self._few_rows.codes(data)) is not None:
+                if self._fine_features and not isinstance(data, dict) and pl.Float32 in map(type, data.dtypes):
+                    self._types(open_rows(data, self.ensemble.features))
+                return list(self.arrays.margins(codes, bases, in_parallel=False))
+            if isinstance(data, pl.DataFrame) and (margins := self._margins_of_frame(data)) is not None:
+                return margins
+            if isinstance(data, Matrix) and (margins := self._margins_of_matrix(data)) is not None:
+                return margins
         source = open_rows(data, self.ensemble.read_features)
         types = self._types(source)
         frame = source.to_frame(self.ensemble.read_names)
@@ -337,6 +342,20 @@ class Predictor:
         if last.is_plain:
             return list(last.scorer.margins_of_plain(rows, bases, workers))
         return list(last.scorer.margins(rows.lazy(), bases, workers))
+
+    def _margins_of_matrix(self, matrix: Matrix) -> list[Any] | None:
+        """Return the margins of rows in an array; None if the model compares no numbers, and without byte trees."""
+        last, key = self._last_matrix, (matrix.columns, matrix.values.dtype)
+        if last is None or last[0] != key:
+            if self.byte_trees is None:
+                return None
+            scorer = self._scorer(self.byte_trees, self._types(open_rows(matrix[:0], self.ensemble.features)))
+            index = {name: i for i, name in enumerate(matrix.columns)}
+            self._last_matrix = last = key, scorer, np.array([index[name] for name in scorer.names], np.int64)
+        _, scorer, columns = last
+        if not scorer.reads(matrix.values.dtype):
+            return None
+        return list(scorer.margins_of_array(matrix.values, columns, self.ensemble.base_margins, kept_workers()))
 
     def _scorer(self, trees: ByteTrees, types: Mapping[str, FeatureType]) -> ByteScorer:
         last, key = self._last_scorer, tuple(types.values())

@@ -7,6 +7,7 @@ is missing. The model is that of the dense array. Prediction makes a few rows de
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,6 +20,7 @@ from sklearn.utils.validation import _num_samples, validate_data
 
 from frameboost.checks.messages import shown
 from frameboost.data.database_table import DatabaseTable
+from frameboost.data.matrix import Matrix
 from frameboost.data.opening import open_source
 from frameboost.data.sources import FrameSource, with_types_of_nulls
 from frameboost.data.sparse_matrix import SparseFrame
@@ -65,7 +67,12 @@ def names_in(estimator: Any) -> list[str]:
     if hasattr(estimator, "feature_names_in_"):
         return list(estimator.feature_names_in_)
     own: list[str] | None = getattr(estimator, "_columns_without_names", None)  # of a model that was loaded
-    return own or [f"x{i}" for i in range(estimator.n_features_in_)]
+    return own or _numbered(estimator.n_features_in_)
+
+
+@lru_cache(maxsize=1)
+def _numbered(n_columns: int) -> list[str]:
+    return [f"x{i}" for i in range(n_columns)]
 
 
 def read(estimator: BaseEstimator, X: Any, *, reset: bool) -> pl.DataFrame | SparseFrame:
@@ -89,15 +96,19 @@ def read_whole(estimator: BaseEstimator, X: Any) -> pl.DataFrame:
     return found.to_dense(found.columns) if isinstance(found, SparseFrame) else found
 
 
-def read_parts(estimator: BaseEstimator, X: Any) -> Iterator[pl.DataFrame]:
-    """Yield the rows of X as frames: all at once, or for a sparse matrix as many as need little memory."""
+def read_parts(estimator: BaseEstimator, X: Any) -> Iterator[pl.DataFrame | Matrix]:
+    """Yield the rows of X to predict: all at once, or for a sparse matrix as many as need little memory."""
     checked = _checked(estimator, X, reset=False)
     n_rows, n_columns = checked.shape
     at_once = n_rows
     if _is_sparse(checked):
         at_once = max(1, _DENSE_AT_ONCE // (n_columns * checked.dtype.itemsize))
     for start in range(0, max(1, n_rows), max(1, at_once)):
-        yield _frame(estimator, checked if at_once >= n_rows else checked[start : start + at_once])
+        part = checked if at_once >= n_rows else checked[start : start + at_once]
+        if isinstance(part, pl.DataFrame):
+            yield _frame(estimator, part)
+        else:
+            yield Matrix(_plain(part.toarray() if _is_sparse(part) else part), names_in(estimator))
 
 
 def _checked(estimator: Any, X: Any, *, reset: bool) -> Any:
@@ -133,16 +144,7 @@ def _frame(estimator: BaseEstimator, checked: Any) -> pl.DataFrame:
     names = names_in(estimator)
     if isinstance(checked, pl.DataFrame):
         return checked.rename(dict(zip(checked.columns, names, strict=True)))
-    return pl.from_numpy(_plain(_by_columns(checked) if _is_sparse(checked) else checked), schema=names)
-
-
-def _by_columns(matrix: Any) -> Array:
-    """Return a sparse matrix as a dense array in column-major order, which polars reads without a copy.
-
-    SciPy's ``toarray(order="F")`` is 20 times slower than ``toarray`` of the transposed matrix.
-    """
-    transposed: Array = matrix.tocsc().T.toarray()
-    return transposed.T
+    return pl.from_numpy(_plain(checked), schema=names)
 
 
 def _is_sparse(X: Any) -> bool:
@@ -169,7 +171,7 @@ def _plain(array: Array) -> Array:
         return array.astype("u1")  # in an array True is a number, and may come as 1.0 the next time
     if array.dtype.kind == "f" and array.dtype.itemsize not in (4, 8):
         return array.astype("f8")
-    return array
+    return array.astype(array.dtype.newbyteorder("="), copy=False)
 
 
 # --- rows to train and validate on ------------------------------------------------------------------------------------

@@ -24,6 +24,7 @@ from sklearn.utils.validation import check_is_fitted
 from frameboost.api import fit
 from frameboost.checks.messages import counted, listed, shown
 from frameboost.data.feature_columns import categorical_names, weights_by_name
+from frameboost.data.matrix import Matrix
 from frameboost.data.sources import FrameSource
 from frameboost.data.sparse_matrix import SparseFrame
 from frameboost.errors import ModelFileError, ParameterError
@@ -96,6 +97,7 @@ _MEANT_TOGETHER = ("max_depth", "grow_policy", "n_estimators", "subsample", "col
 
 _Class = TypeVar("_Class", bound=type)
 _Output = Literal["mean", "margin", "probability", "leaf"]
+_Part = TypeVar("_Part", pl.DataFrame, pl.DataFrame | Matrix)
 _Rounds = tuple[int, int | None] | None
 # The tags of a model file for what an estimator knows beyond its model, and the most characters of each.
 _TAG, _LONGEST = "scikit-learn ", 1000
@@ -546,9 +548,7 @@ class Estimator(BaseEstimator):
         for scores in model._predictor.of_numbers().staged(frame, output):
             yield scores.to_numpy(writable=True)
 
-    def _with_margins(
-        self, model: Model, frames: Iterable[pl.DataFrame], base_margin: Any
-    ) -> tuple[Model, Iterable[pl.DataFrame]]:
+    def _with_margins(self, model: Model, frames: Iterable[_Part], base_margin: Any) -> tuple[Model, Iterable[_Part]]:
         """Return the model with columns of base margins, and the frames of X with these columns.
 
         Raises
@@ -576,12 +576,12 @@ class Estimator(BaseEstimator):
         if len(columns) != len(names):
             n_given, n_needed = counted(len(columns), "column"), counted(len(names), "margin")
             raise ParameterError(f"base_margin has {n_given}, and the model has {n_needed}")
-        parts, start = [], 0
+        parts, start = list[_Part](), 0
         for frame in frames:
             of_part = [
                 pl.Series(name, each[start : start + len(frame)]) for name, each in zip(names, columns, strict=True)
             ]
-            parts.append(frame.with_columns(of_part))
+            parts.append((frame.frame() if isinstance(frame, Matrix) else frame).with_columns(of_part))
             start += len(frame)
         return model, parts
 

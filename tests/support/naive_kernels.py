@@ -24,9 +24,10 @@ __all__ = [
 TESTED_OTHERWISE = {
     kernel: f"tests/{file}.py"
     for file, kernels in {
-        "binning/test_binning": "bin_columns bin_values take_codes",  # numpy.searchsorted
+        "binning/test_binning": "bin_values take_codes",  # numpy.searchsorted
         "binning/test_cell_cuts": "count_cells rows_of_cells write_cells",  # numpy.bincount
         "compile/test_agreement": "find_leaves is_named sum_leaves",  # tests.support.random_models
+        "compile/test_batch_scorer": "arrow_buffers",  # predictions of frames of any chunks
         "compile/test_byte_trees": "add_deep_leaves",  # tests.support.random_models
         "compile/test_linear_contributions": "add_slopes",  # by definition
         "compile/test_linear_leaves": "add_linear_trees",

@@ -16,7 +16,8 @@ inner nodes: node 0 with children 1 and 4, node 1 with children 2 and 3. Three r
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
 
@@ -24,7 +25,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from frameboost.binning.arrays import Codes, bin_columns, padded
+from frameboost.binning.arrays import Codes, padded
 from frameboost.binning.codes import code_expr
 from frameboost.compile.arrays.flat_trees import FloatArray, IntArray, TreeArrays
 from frameboost.compile.arrays.score_kernels import (
@@ -39,10 +40,12 @@ from frameboost.compile.arrays.score_kernels import (
     ROUND,
     add_deep_leaves,
     add_leaves,
+    arrow_buffers,
     code_buffers,
 )
+from frameboost.data.arrow_batches import CHILDREN, LENGTH, arrow_batches
 from frameboost.runtime.workers import Workers
-from frameboost.schema.types import FeatureType, column
+from frameboost.schema.types import Feature, FeatureType, column
 
 __all__ = ["BatchScorer", "ByteScorer", "ByteTrees"]
 
@@ -63,9 +66,8 @@ _NUMPY: Mapping[Any, np.dtype[Any]] = {
     getattr(pl, name): np.dtype(name.lower())
     for name in ("Float32", "Float64", *(f"{sign}{bits}" for sign in ("Int", "UInt") for bits in (8, 16, 32, 64)))
 }
-# Types whose Arrow buffers a kernel reads without a copy.
-_IN_PLACE = {"float64": np.dtype(np.float64), "int64": np.dtype(np.int64)}
 _T = TypeVar("_T", bound=np.generic)
+_Write = Callable[[int, int, Codes], None]  # of the codes of the rows from one on to another
 
 
 # --- the trees --------------------------------------------------------------------------------------------------------
@@ -329,22 +331,24 @@ def _heights(inner: IntArray, left: IntArray, right: IntArray, size: int) -> Int
 
 
 class _Numbers(NamedTuple):
-    """Features of one type of numbers, by their indices, and further arguments of `bin_columns`."""
+    """Numbers of one type: the feature of each coded column, and its edges and row of codes (see `code_buffers`)."""
 
-    dtype: np.dtype[Any]
-    features: list[int]
-    source: IntArray
+    feature: IntArray
     edges: npt.NDArray[Any]
     starts: IntArray
     n_cuts: IntArray
     target: IntArray
 
+    def write(self, buffers: IntArray, rows: tuple[int, int], codes: Codes, at: int = 0, step: int = 1) -> None:
+        """Write the codes of some rows; ``buffers`` has each feature's."""
+        code_buffers(buffers[self.feature], step, *rows, *self[1:], MISSING, at, codes)
+
 
 class ByteScorer:
     """An ensemble over columns of known types; all that depends on the types only is prepared once.
 
-    Some thousand rows are scored at a time. Columns of one type of numbers are copied to a matrix and coded by one call
-    of a kernel: where there are hundreds of columns and few rows, a call for each column takes longer than all else.
+    Some thousand rows are scored at a time. Columns of one type of numbers are coded where they are, by one call of a
+    kernel: where there are hundreds of columns and few rows, a call for each column takes longer than all else.
 
     Parameters
     ----------
@@ -377,13 +381,13 @@ class ByteScorer:
 
     def _as_numbers(self, dtype: np.dtype[Any], features: list[int]) -> _Numbers:
         parts = [
-            (source, self._edges[k][first : first + _MAX_EDGES], row)
-            for source, k in enumerate(features)
+            (k, self._edges[k][first : first + _MAX_EDGES], row)
+            for k in features
             for row, first in self._columns[self._indices[k]]
         ]
         edges = [padded(values, dtype) for _, values, _ in parts]
         return _Numbers(
-            dtype, features, np.array([source for source, _, _ in parts]), np.concatenate(edges),
+            np.array([k for k, _, _ in parts]), np.concatenate(edges),
             np.cumsum([0, *map(len, edges)]), np.array([len(values) for _, values, _ in parts]),
             np.array([row for _, _, row in parts]),
         )  # fmt: skip
@@ -404,7 +408,7 @@ class ByteScorer:
         """
         # Where every tree is a single leaf there is no column to take the number of rows from.
         values = frame.select(self._exprs or pl.repeat(0, pl.len(), dtype=pl.UInt8)).collect()
-        return self.margins_of_plain(values, base_margins, workers)
+        return self.margins_of_plain(self._as_typed(values), base_margins, workers)
 
     def margins_of_plain(
         self, values: pl.DataFrame, base_margins: Sequence[float | FloatArray], workers: Workers
@@ -413,13 +417,34 @@ class ByteScorer:
 
         ``values`` has the columns of `names`, or any where there are none.
         """
-        n_rows = len(values)
+        with self._coding(values) as write:
+            return self._margins(len(values), write, base_margins, workers)
+
+    def margins_of_array(
+        self, rows: npt.NDArray[Any], columns: IntArray, base_margins: Sequence[float | FloatArray], workers: Workers
+    ) -> list[FloatArray]:
+        """Return `margins` of an array (rows, any) that can be read (see `reads`); the features are these columns."""
+        if rows.strides[0] < 0 or rows.strides[0] % rows.itemsize or not rows.flags.aligned:
+            rows = np.ascontiguousarray(rows)
+        buffers = np.zeros((len(columns), 3), np.int64)
+        buffers[:, 0] = rows.ctypes.data + columns * rows.strides[1]
+        step = rows.strides[0] // rows.itemsize
+
+        def write(start: int, stop: int, codes: Codes) -> None:
+            for numbers in self._numbers:
+                numbers.write(buffers, (start, stop), codes, step=step)
+
+        return self._margins(len(rows), write, base_margins, workers)
+
+    def _margins(
+        self, n_rows: int, write: _Write, base_margins: Sequence[float | FloatArray], workers: Workers
+    ) -> list[FloatArray]:
         margins = [np.full(n_rows, base) for base in base_margins]
 
         def score(rows: tuple[int, int]) -> None:
             start, stop = rows
             codes = self._trees.empty_codes(stop - start)
-            self._write(values if stop - start == n_rows else values[start:stop], codes)
+            write(start, stop, codes)
             self._trees.add_leaves(codes, [sums[start:stop] for sums in margins])
 
         width = len(self._trees.columns) + len(self._trees.arrays.roots)
@@ -436,33 +461,54 @@ class ByteScorer:
     @property
     def is_plain(self) -> bool:
         """Whether columns of these types hold the values that are compared."""
-        pairs = zip(self._trees.arrays.features, self._types, strict=True)
-        return all(
-            (kind.is_float or kind.is_integer) and not feature.type.is_categorical and not feature.zero_is_missing
-            for feature, kind in pairs
-        )
+        return all(map(_is_plain, self._trees.arrays.features, self._types))
+
+    def reads(self, dtype: np.dtype[Any]) -> bool:
+        """Whether an array of this type holds the values that are compared."""
+        return self.is_plain and all(numbers.edges.dtype == dtype for numbers in self._numbers)
+
+    def write_buffers(self, buffers: IntArray, n_rows: int, codes: Codes) -> None:
+        """Write the codes of rows, all of plain numbers (see `code_buffers`)."""
+        for numbers in self._numbers:
+            numbers.write(buffers, (0, n_rows), codes)
 
     def write_codes(self, frame: pl.DataFrame, codes: Codes) -> None:
         """Write the codes of the rows of ``frame``, of what is coded here, to ``codes`` of `ByteTrees.empty_codes`."""
-        self._write(frame.select(self._exprs), codes)
+        with self._coding(self._as_typed(frame.select(self._exprs))) as write:
+            write(0, len(frame), codes)
 
-    def _write(self, values: pl.DataFrame, codes: Codes) -> None:
-        """Write the codes of rows of which ``values`` has a column for each feature."""
-        others = list(self._others)
-        for numbers in self._numbers:
-            # In their order; to select thousands of names takes as long as to read the values of 100 rows.
-            is_all = len(numbers.features) == values.width
-            matrix = (values if is_all else values[:, numbers.features]).to_numpy().T
-            if matrix.dtype == numbers.dtype and matrix.flags.c_contiguous:
-                matrix.flags.writeable = False  # as it may be anyway: one type for the compiler
-                bin_columns(matrix, *numbers[2:], MISSING, codes)
-            else:  # integers with NULL, of which numpy makes floats
-                others += numbers.features
-        if not others:
-            return
+    def _as_typed(self, values: pl.DataFrame) -> pl.DataFrame:
+        """Return the values, whose memory kernels read by their types."""
+        known = zip(self._types, values.dtypes, self._is_categorical, strict=False)
+        assert all(type(kind.physical_dtype) is type(dtype) for kind, dtype, is_code in known if not is_code)
+        return values
+
+    @contextmanager
+    def _coding(self, values: pl.DataFrame) -> Iterator[_Write]:
+        """Return what writes the codes of rows of a frame that has a column for each feature."""
+        with arrow_batches(values) as exported:
+            batches, end = [], 0
+            for batch in exported:
+                buffers = np.empty((len(self._types), 3), np.int64)
+                arrow_buffers(batch[CHILDREN], buffers)
+                batches.append((end, end + int(batch[LENGTH]), buffers))
+                end = batches[-1][1]
+
+            def write(start: int, stop: int, codes: Codes) -> None:
+                for first, last, buffers in batches:
+                    low, high = max(start, first), min(stop, last)
+                    for numbers in self._numbers if low < high else ():
+                        numbers.write(buffers, (low - first, high - first), codes, low - start)
+                if self._others:
+                    self._write_others(values[start:stop], codes)
+
+            yield write
+
+    def _write_others(self, values: pl.DataFrame, codes: Codes) -> None:
+        """Write the codes of categories, and of numbers that no kernel reads."""
         columns = values.get_columns()
-        coded = {k: columns[k] for k in others if self._is_categorical[k]}
-        if to_code := [k for k in others if k not in coded]:
+        coded = {k: columns[k] for k in self._others if self._is_categorical[k]}
+        if to_code := [k for k in self._others if k not in coded]:
             frame = values.select([self._code(k, column(columns[k].name)).alias(str(k)) for k in to_code])
             coded |= dict(zip(to_code, frame.get_columns(), strict=True))
         for k, series in coded.items():
@@ -478,6 +524,11 @@ class ByteScorer:
         for row, first in self._columns[index]:
             is_missing = numbers == self._trees.arrays.missing[index]
             codes[row, : len(numbers)] = np.where(is_missing, MISSING, np.clip(numbers - first, 0, most))
+
+
+def _is_plain(feature: Feature, kind: FeatureType) -> bool:
+    """Whether a feature's column of this type holds the numbers that are compared."""
+    return (kind.is_float or kind.is_integer) and not feature.type.is_categorical and not feature.zero_is_missing
 
 
 # --- scores of Arrow batches ------------------------------------------------------------------------------------------
@@ -503,23 +554,12 @@ class BatchScorer:
     def __init__(self, trees: ByteTrees, types: Mapping[str, FeatureType], base_margins: Sequence[float]) -> None:
         self._trees = trees
         self._base_margins = base_margins
-        order = list(types)
-        features = trees.arrays.features
-        self._indices = [order.index(feature.name) for feature in features]
-        self._is_read = [types[f.name].name in _IN_PLACE and not f.zero_is_missing and not f.type.is_categorical
-                         for f in features]  # fmt: skip
-        self._scorer = ByteScorer(trees, types, [i for i, is_read in enumerate(self._is_read) if not is_read])
-        self._in_frames = [(f.name, self._indices[i]) for i, f in enumerate(features) if not self._is_read[i]]
-        self._edge_arrays, edges, self._read = [], [], []
-        for row, (i, first) in enumerate(trees.columns):
-            if self._is_read[i]:
-                dtype = _IN_PLACE[types[features[i].name].name]
-                feature_edges = trees.arrays.edges_in(i, types[features[i].name])[first : first + _MAX_EDGES]
-                with_padding = padded(feature_edges, dtype)
-                self._edge_arrays.append(with_padding)  # the kernel has only its address
-                edges.append((with_padding.ctypes.data, len(with_padding), len(feature_edges), row))
-                self._read.append((self._indices[i], dtype.kind == "i"))
-        self._edges = np.array(edges, dtype=np.int64).reshape(-1, 4)
+        order, features = list(types), trees.arrays.features
+        self._at = [order.index(feature.name) for feature in features]
+        is_read = [_is_plain(f, types[f.name]) and type(types[f.name].physical_dtype) in _NUMPY for f in features]
+        self._read = [i for i, is_plain in enumerate(is_read) if is_plain]
+        self._in_frames = [i for i, is_plain in enumerate(is_read) if not is_plain]
+        self._in_place, self._scorer = (ByteScorer(trees, types, only) for only in (self._read, self._in_frames))
 
     def margins(self, batches: Sequence[Any]) -> list[FloatArray]:
         """Return float64 (rows,) for each output: its base plus each row's leaf values, added in tree order.
@@ -531,13 +571,14 @@ class BatchScorer:
         """
         n_rows = len(batches[0])
         codes = self._trees.empty_codes(n_rows)
-        columns = {index: batches[index] for index, _ in self._read}
+        columns = [batches[self._at[i]] for i in self._read]
         # Alive until the kernel is done.
-        arrays = {i: c.chunk(0) if c.num_chunks == 1 else c.combine_chunks() for i, c in columns.items()}
-        buffers = [(*_addresses(arrays[index]), is_integer) for index, is_integer in self._read]
-        code_buffers(np.array(buffers, dtype=np.int64).reshape(-1, 4), self._edges, n_rows, MISSING, codes)
+        arrays = [column.chunk(0) if column.num_chunks == 1 else column.combine_chunks() for column in columns]
+        self._in_place.write_buffers(np.array([*map(_addresses, arrays)], np.int64).reshape(-1, 3), n_rows, codes)
         if self._in_frames:
-            frame = pl.DataFrame([pl.Series(name, pl.from_arrow(batches[index])) for name, index in self._in_frames])
+            names = [self._trees.arrays.features[i].name for i in self._in_frames]
+            pairs = zip(names, self._in_frames, strict=True)
+            frame = pl.DataFrame([pl.Series(name, pl.from_arrow(batches[self._at[i]])) for name, i in pairs])
             self._scorer.write_codes(frame, codes)
         margins = [np.full(n_rows, base) for base in self._base_margins]
         self._trees.add_leaves(codes, margins)

@@ -22,6 +22,7 @@ import numpy.typing as npt
 import polars as pl
 
 from frameboost.binning.codes import code_expr
+from frameboost.data.matrix import Matrix
 from frameboost.runtime.workers import has_numba, kept_workers
 from frameboost.schema.types import Feature, FeatureType, Physical, column, not_zero, physical_expr
 from frameboost.trees.linear_leaves import refuse_linear
@@ -383,13 +384,13 @@ class FewRows:
         Parameters
         ----------
         data
-            The rows: a frame, a dict for one row, or anything else, which is not read here.
+            The rows: a frame or an array, a dict for one row, or anything else, which is not read here.
         """
         if not self._can_code:
             return None
         if type(data) is dict:
             rows = self._of_dict(data)
-        elif isinstance(data, pl.DataFrame) and 0 < data.height <= _MAX_ROWS:
+        elif isinstance(data, pl.DataFrame | Matrix) and 0 < len(data) <= _MAX_ROWS:
             rows = self._of_frame(data)
         else:
             return None
@@ -407,9 +408,9 @@ class FewRows:
             return None
         return [values] if self._are_plain(values, {type(None)}) else None
 
-    def _of_frame(self, frame: pl.DataFrame) -> list[list[Any]] | None:
+    def _of_frame(self, frame: pl.DataFrame | Matrix) -> list[list[Any]] | None:
         columns = frame.columns
-        if len(columns) * frame.height > _MAX_VALUES and frame.height > 1:
+        if len(columns) * len(frame) > _MAX_VALUES and len(frame) > 1:
             return None
         last, indices = self._last
         if last != columns:

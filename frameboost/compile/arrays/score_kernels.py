@@ -1,4 +1,4 @@
-"""Kernels that score rows: walks over codes, blocks of bytes, linear leaves, and the codes of Arrow batches.
+"""Kernels that score rows: walks over codes, blocks of bytes, linear leaves, and the codes of columns.
 
 `frameboost.compile.arrays.flat_trees` and `frameboost.compile.arrays.byte_trees` make their arrays.
 """
@@ -9,12 +9,13 @@ import numpy as np
 from numba import carray  # type: ignore[attr-defined]
 
 from frameboost.binning.arrays import bin_values
+from frameboost.data.arrow_batches import ADDRESSES, BUFFERS, N_BUFFERS, OFFSET
 from frameboost.runtime.intrinsics import BYTES, as_pointer, move_bytes
 from frameboost.runtime.kernel import kernel
 
 __all__ = [
     "BOUND", "BYTES", "CHILD", "COLUMN", "LEAF", "MISSING", "NO_TABLE", "ROTATED", "ROUND", "add_deep_leaves",
-    "add_leaves", "add_linear_trees", "code_buffers", "find_leaves", "is_named", "sum_leaves",
+    "add_leaves", "add_linear_trees", "arrow_buffers", "code_buffers", "find_leaves", "is_named", "sum_leaves",
 ]  # fmt: skip
 
 # What `TreeArrays.feature` holds for a leaf, and ``table`` and ``table_at`` for a split that is not categorical.
@@ -226,8 +227,10 @@ def _step(codes, start, root, nodes, table_of, tables, n_steps, row, node):  # t
                 node[i] = (word & CHILD) + np.uint64(is_right)
 
 
-# --- codes of the columns of Arrow batches, which are read without a copy ---------------------------------------------
+# --- codes of columns, which are read where they are ------------------------------------------------------------------
 
+# Values that are coded together, and edges up to which there is no search.
+_TOGETHER, _FEW = 256, 31
 # A byte of a validity bitmap whose eight rows are all present.
 _ALL_PRESENT = 255
 
@@ -249,38 +252,78 @@ def _mark_missing(address, offset, missing, codes):  # type: ignore[no-untyped-d
 
 
 @kernel
-def code_buffers(buffers, edges, n_rows, missing, codes):  # type: ignore[no-untyped-def]
-    """Write codes of columns of float64 and int64 (see `frameboost.binning.arrays.bin_values`).
+def arrow_buffers(children, buffers):  # type: ignore[no-untyped-def]
+    """Write ``buffers`` of `code_buffers` of the first columns, by the address of an ArrowArray's children."""
+    columns = carray(as_pointer(children), (len(buffers),), np.int64)
+    for i in range(len(buffers)):
+        fields = carray(as_pointer(columns[i]), (ADDRESSES,), np.int64)
+        if fields[N_BUFFERS] >= 2:  # else it is no column of numbers
+            validity, values = carray(as_pointer(fields[BUFFERS]), (2,), np.int64)
+            buffers[i, 0], buffers[i, 1], buffers[i, 2] = values, validity, fields[OFFSET]
+
+
+@kernel
+def code_buffers(  # type: ignore[no-untyped-def]
+    buffers, step, first, last, edges, starts, n_cuts, target, missing, at, codes
+):
+    """Write codes of numbers of one type, that of their edges (see `frameboost.binning.arrays.bin_values`).
+
+    Rows of which a value is far from the next row's are coded some at a time: the values of neighbouring columns lie in
+    the same lines of the cache.
 
     Parameters
     ----------
     buffers
-        int64 (columns, 4): the address of the values, the address of the validity bitmap (0 if there is none), the
-        offset of the first row in both, and whether the values are integers.
-    edges
-        int64 (columns, 4): the address of the edges, which have the values' type and are padded; their number with and
-        without the padding; the row of ``codes``.
-    n_rows
-        The number of rows.
+        int64 (coded columns, 3): the address of the values, the address of the validity bitmap (0 if there is none),
+        and the offset of row 0 in both.
+    step
+        How many values the next row's is away.
+    first, last
+        The first row, and the one after the last.
+    edges, starts
+        The padded edges of all coded columns; int64 (coded columns + 1,): where each one's start.
+    n_cuts, target
+        int64 (coded columns,): the number of edges without the padding; the row of ``codes`` that is written.
     missing
         The code of missing values.
-    codes
-        uint8 (any, rows or more); one row is written for each column.
+    at, codes
+        The index in ``codes``, uint8 (any, rows or more), of the first row.
     """
-    for column in range(len(buffers)):
-        values, validity, offset, is_integer = buffers[column]
-        cut_address, n_padded, n_edges, index = edges[column]
-        out = codes[index, :n_rows]
-        if is_integer:
-            whole = carray(as_pointer(values), (offset + n_rows,), np.int64)
-            cuts = carray(as_pointer(cut_address), (n_padded,), np.int64)
-            bin_values(whole, cuts, n_edges, missing, offset, offset + n_rows, out)
-        else:
-            number = carray(as_pointer(values), (offset + n_rows,), np.float64)
-            bounds = carray(as_pointer(cut_address), (n_padded,), np.float64)
-            bin_values(number, bounds, n_edges, missing, offset, offset + n_rows, out)
-        if validity != 0:
-            _mark_missing(validity, offset, missing, out)
+    at_once = last - first if step == 1 else _TOGETHER
+    gathered = np.empty(_TOGETHER, edges.dtype)
+    for start in range(first, last, max(at_once, 1)):
+        size, written = min(at_once, last - start), at + start - first
+        for i in range(len(buffers)):
+            address = buffers[i, 0] + (buffers[i, 2] + start * step) * edges.itemsize
+            block = carray(as_pointer(address), (size * step,), edges.dtype)
+            if step != 1:
+                for row in range(np.uint64(size)):
+                    gathered[row] = block[row * np.uint64(step)]
+                block = gathered[:size]
+            cuts, out = edges[starts[i] : starts[i + 1]], codes[target[i], written : written + size]
+            if len(cuts) > _FEW:
+                # A literal 0 would have another type, and so be compiled again.
+                bin_values(block, cuts, n_cuts[i], missing, np.int64(0), size, out)
+            else:
+                _count_cuts(block, cuts, n_cuts[i], missing, out)
+            if buffers[i, 1] != 0:
+                _mark_missing(buffers[i, 1], buffers[i, 2] + start, missing, out)
+
+
+@kernel
+def _count_cuts(values, edges, n_cuts, missing, codes):  # type: ignore[no-untyped-def]
+    """Write the codes of a column with few cuts: a comparison with each of them takes less than a binary search."""
+    for first in range(0, len(values), _TOGETHER):
+        block, out = values[first : first + _TOGETHER], codes[first : first + _TOGETHER]
+        for i in range(len(block)):
+            out[i] = 0
+        for cut in range(n_cuts):
+            edge = edges[cut]
+            for i in range(len(block)):
+                out[i] += np.uint8(edge <= block[i])
+        for i in range(len(block)):
+            if block[i] != block[i]:
+                out[i] = missing
 
 
 # --- linear leaves ----------------------------------------------------------------------------------------------------
