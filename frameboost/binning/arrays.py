@@ -66,14 +66,14 @@ _MAX_COUNTED = 1 << 16
 
 
 def is_in_numpy(feature: Feature, values: pl.Series) -> bool:
-    """Whether numpy holds a column of physical values as it is; numpy's integers have no NULL."""
+    """Whether numpy holds a column of physical values unchanged; numpy's integers have no NULL."""
     if feature.type.is_categorical or values.dtype in (pl.Int128, pl.UInt128, pl.String):
         return False
     return values.dtype.is_float() or values.null_count() == 0
 
 
 class RareValues(NamedTuple):
-    """The most frequent value of a column; the rows with another or none, uint32 in ascending order; their values."""
+    """The most frequent value of a column; the rows with other or missing values, uint32 ascending; their values."""
 
     common: Any
     rows: npt.NDArray[np.uint32]
@@ -81,7 +81,7 @@ class RareValues(NamedTuple):
 
 
 def rare_values(feature: Feature, values: pl.Series) -> RareValues | None:
-    """Return the rare values of a column of physical values, None if none is frequent (see `frequent_value`)."""
+    """Return the rare values of a column of physical values, None if no value is frequent (see `frequent_value`)."""
     if not is_in_numpy(feature, values):
         return None
     array = values.to_numpy()
@@ -100,10 +100,10 @@ def propose_column(
     rare: RareValues | None = None,
     room: npt.NDArray[Any] | None = None,
 ) -> Bins:
-    """Return what `frameboost.binning.codes.propose_bins` does, by a kernel where possible.
+    """Propose bins like `frameboost.binning.codes.propose_bins`, by a kernel if possible.
 
-    ``rare`` are the column's `rare_values` if these are known and there is no sample; ``room`` is an array of 8 bytes a
-    row, to sort the values in.
+    ``rare`` are the column's `rare_values` if known and there is no sample; ``room`` is scratch space of 8 bytes per
+    row for sorting.
     """
     if not is_in_numpy(feature, values):
         return propose_bins(feature, values, max_bin, sample)
@@ -124,7 +124,7 @@ def propose_column(
 
 
 def _gaps(array: npt.NDArray[Any], max_bin: int, room: npt.NDArray[Any] | None) -> npt.NDArray[Any]:
-    """Return the gaps at the cuts of numbers (see `gaps_at`), in the way that takes the least time."""
+    """Return the gaps at the cuts of numbers (see `gaps_at`) by the fastest method."""
     gaps = _gaps_of_counts(array, max_bin)
     if gaps is None:
         gaps = gaps_by_cells(array, None, max_bin, room)
@@ -132,7 +132,7 @@ def _gaps(array: npt.NDArray[Any], max_bin: int, room: npt.NDArray[Any] | None) 
 
 
 def _gaps_of_counts(array: npt.NDArray[Any], max_bin: int) -> npt.NDArray[Any] | None:
-    """Return the gaps at the cuts of integers that lie close together by counting each; None of others."""
+    """Return the gaps at the cuts of integers in a narrow range by counting; None for others."""
     if array.dtype.kind not in "iu" or not len(array):
         return None
     lowest = array.min()
@@ -164,7 +164,7 @@ def cut_starts(ordered: npt.NDArray[Any], max_bin: int) -> npt.NDArray[np.int64]
 
 
 def frequent_value(array: npt.NDArray[Any]) -> Any:
-    """Return the value that three quarters of the numbers have, by some of them, evenly spaced; None if none has.
+    """Return the value of three quarters of the numbers, from an evenly spaced sample; None if there is none.
 
     A value that half of them have is the median.
     """
@@ -176,7 +176,7 @@ def frequent_value(array: npt.NDArray[Any]) -> Any:
 
 
 def gaps_beside(rest: npt.NDArray[Any], common: Any, n_common: int, max_bin: int) -> npt.NDArray[Any]:
-    """Return the gaps at the cuts of the numbers ``rest`` and ``n_common`` times ``common``, without sorting these."""
+    """Return the gaps at the cuts of the numbers ``rest`` and ``n_common`` times ``common``, sorting only ``rest``."""
     if _are_equal(rest):
         distinct, counts = rest[:1], np.array([len(rest)])
     else:
@@ -193,7 +193,7 @@ def gaps_beside(rest: npt.NDArray[Any], common: Any, n_common: int, max_bin: int
 
 
 def _are_equal(values: npt.NDArray[Any]) -> bool:
-    """Return whether all values are one, as those beside the zeros of a column of 0 and 1 are."""
+    """Return whether all values are equal, like those beside the zeros of a column of 0 and 1."""
     return len(values) > 0 and bool((values == values[0]).all())
 
 
@@ -231,9 +231,9 @@ def sort_column(
 def indices_by_type(
     bins: Sequence[Bins], without: Collection[int] = (), least: type[np.unsignedinteger[Any]] = np.uint8
 ) -> list[tuple[np.dtype[Any], npt.NDArray[np.int64]]]:
-    """Return the types of the features' codes, and for each the index of every feature among those of the type, or -1.
+    """Return the types of codes, and for each type the index of every feature among those of the type, or -1.
 
-    A type is the smallest unsigned one that holds a feature's codes. Two features of 256 bins and one of 300 categories
+    A type is the smallest unsigned one for a feature's codes. Two features with 256 bins and one with 300 categories
     between them have the types uint8, with the indices 0, -1, 1, and uint16, with -1, 0, -1. Features ``without`` have
     no index. No type is smaller than ``least``.
     """
@@ -268,7 +268,7 @@ def bin_column(bins: Bins, values: pl.Series, codes: Codes) -> None:
 
 
 def bin_array(bins: Bins, array: npt.NDArray[Any], codes: Codes) -> None:
-    """Write the codes of the numbers of a column, of which NaN is missing, to ``codes``."""
+    """Write the codes of the numbers of a column, with NaN as missing, to ``codes``."""
     if len(array) <= _MAX_IN_NUMPY:
         edges = _edges(bins.cuts, array.dtype)
         codes[:] = np.where(array == array, np.searchsorted(edges, array, side="right"), bins.missing)
@@ -288,7 +288,7 @@ def interleave(columns: Codes, rows: Codes, at: int, first: int, last: int) -> N
 
 
 def padded(cuts: Sequence[Physical], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
-    """Return ascending cuts, padded to a length of 2^k - 1 as `frameboost.binning.arrays.bin_values` takes them."""
+    """Return ascending cuts, padded to a length of 2^k - 1 for `frameboost.binning.arrays.bin_values`."""
     largest = np.inf if dtype.kind == "f" else np.iinfo(dtype).max
     edges = np.full((1 << len(cuts).bit_length()) - 1, largest, dtype=dtype)
     edges[: len(cuts)] = _edges(cuts, dtype)
@@ -296,7 +296,7 @@ def padded(cuts: Sequence[Physical], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
 
 
 def _edges(cuts: Sequence[Physical], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
-    """Return cuts as numbers of a type, which divide its numbers as they do."""
+    """Return cuts as numbers of a type that divide its numbers alike."""
     return float32_at_least(cuts) if dtype == np.float32 else np.array(cuts, dtype)
 
 
@@ -317,19 +317,19 @@ def gaps_by_cells(
     max_bin: int,
     room: npt.NDArray[Any] | None = None,
 ) -> npt.NDArray[Any] | None:
-    """Return the gaps at the cuts of numbers of which none is missing, as `frameboost.binning.bins` has both.
+    """Return the gaps at the cuts of numbers without missing ones (see `frameboost.binning.bins`).
 
-    A cut is the lowest value with so many rows below it. So only the values of the cells that a cut may be in are
-    sorted. Say the cells [.., 3), [3, 7), [7, 9) and [9, ..] have 4, 5, 0 and 6 rows, and below a cut are 6: it is in
-    [3, 7), or if less than 6 are below the highest value there, it is the lowest from 9 on. In either case the value
-    before it was sorted, too: below the lowest value of [3, 7) are no more than 4 rows.
+    A cut is the lowest value with a given number of rows below it, so only the values of cells that may contain a cut
+    are sorted. Example: the cells [.., 3), [3, 7), [7, 9) and [9, ..] have 4, 5, 0 and 6 rows, and a cut has 6 rows
+    below: it is in [3, 7), or, if less than 6 rows are below the highest value there, it is the lowest value from 9 on.
+    In either case the preceding value was sorted, too, as at most 4 rows are below the lowest value of [3, 7).
 
     Parameters
     ----------
     values
         The numbers.
     counts
-        How often each one counts; None where each counts once.
+        The count of each; None for 1.
     max_bin
         The largest number of bins.
     room
@@ -338,7 +338,7 @@ def gaps_by_cells(
     Returns
     -------
     array or None
-        None where all are to be sorted: they are few, or of few values, or most are in a few cells.
+        None if all should be sorted: they are few, have few values, or are mostly in a few cells.
     """
     if len(values) < MIN_IN_CELLS or values.dtype.kind not in "fiu":
         return None
@@ -370,7 +370,7 @@ def gaps_by_cells(
 def _may_have_cuts(
     totals: npt.NDArray[np.int64], ends: npt.NDArray[np.int64], targets: npt.NDArray[np.int64]
 ) -> npt.NDArray[np.bool_]:
-    """Return which cells a cut may be in: for each target the cell that holds that row, and the next with rows."""
+    """Return which cells may contain a cut: for each target the cell with that row, and the next non-empty one."""
     holding, filled = np.searchsorted(ends, targets), np.flatnonzero(totals)
     behind = filled[np.minimum(np.searchsorted(filled, holding, side="right"), len(filled) - 1)]
     may_have_cut = np.zeros(len(totals), np.bool_)
@@ -390,7 +390,7 @@ _PIVOTS = 7
 
 @kernel
 def bin_values(values, edges, n_cuts, missing, first, last, codes):  # type: ignore[no-untyped-def]
-    """Write the codes of the rows ``first`` to ``last - 1``; a code is the number of cuts that are not above the value.
+    """Write the codes of the rows ``first`` to ``last - 1``: the number of cuts at or below each value.
 
     The binary search of the value 7 among the cuts 2, 5, 9: a step of 2 finds 5 ≤ 7 and goes to position 2, a step of 1
     finds 9 > 7 and stays. The code is 2. Instead of the first three steps, which read one cut each, the
@@ -399,7 +399,7 @@ def bin_values(values, edges, n_cuts, missing, first, last, codes):  # type: ign
     Parameters
     ----------
     values
-        (rows,) of any number type; NaN is missing.
+        (rows,) of any numeric type; NaN is missing.
     edges
         The cuts in ascending order, padded by the largest number of their type to a length of 2^k - 1.
     n_cuts
@@ -435,7 +435,7 @@ def bin_values(values, edges, n_cuts, missing, first, last, codes):  # type: ign
 
 @kernel
 def take_codes(rows, order, at, out, first, last):  # type: ignore[no-untyped-def]
-    """Copy codes of rows in another order to ``out`` (rows, some features), for its rows ``first`` to ``last - 1``.
+    """Copy the codes of reordered rows to ``out`` (rows, some features), for its rows ``first`` to ``last - 1``.
 
     They are those of the features from ``at`` on of ``rows`` (rows, features); ``order`` has the row numbers (uint32).
     """

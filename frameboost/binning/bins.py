@@ -1,17 +1,16 @@
-"""Bins of a feature: the cuts between them, how cuts are proposed, and how histograms lay them out.
+"""Bins of a feature: the cuts between them, the proposal of cuts, and the layout of histograms.
 
 A numeric feature with cuts c1 < c2 < ... has the bins x < c1, c1 ≤ x < c2, ..., numbered from 0. A categorical feature
-has a bin for each category, numbered by code. The last bin is for missing values. The number of a value's bin is its
+has a bin for each category, numbered by code. The last bin is for missing values. The index of a value's bin is its
 *code*.
 
-Cuts are proposed once for the fit (``hist``), or anew for each tree or node from the hessians of its rows (``approx``;
-Chen & Guestrin 2016, sections 3.2 and 3.3). They are proposed as values of the data, never interpolated, so every
-engine finds the same ones. Those of floats then become thresholds between these values and the ones before them
-(`with_thresholds`).
+Cuts are proposed once per fit (``hist``), or for each tree or node from the hessians of its rows (``approx``; Chen &
+Guestrin 2016, sections 3.2 and 3.3). They are values of the data, never interpolated, so that every engine finds the
+same ones. Float cuts then become thresholds between these values and the preceding ones (`with_thresholds`).
 
-A column of eight rows in at most three bins. The distinct values 1, 2, 5, 9 have 0, 3, 4, 6 rows below them. An even
-split of the ranks into three parts has boundaries at 8/3 and 16/3, so the value 2, which starts at rank 3, is the first
-in the second part, and 9, which starts at rank 6, the first in the third:
+Example: eight rows in at most three bins. The distinct values 1, 2, 5, 9 have 0, 3, 4, 6 rows below them. An even split
+of the ranks into three parts has boundaries at 8/3 and 16/3, so the value 2, which starts at rank 3, is the first in
+the second part, and 9, which starts at rank 6, the first in the third:
 
 >>> column = np.array([1, 1, 1, 2, 5, 5, 9, 9])
 >>> values, before = np.unique(column, return_index=True)
@@ -21,32 +20,32 @@ in the second part, and 9, which starts at rank 6, the first in the third:
 >>> np.searchsorted(cuts, column, side="right").tolist()  # the codes
 [0, 0, 0, 1, 1, 1, 2, 2]
 
-A threshold of floats is the shortest decimal between two neighbouring values, so that copies go the same way: a cut of
-a float column is known by two numbers, the largest value below it and the lowest value from it on. Every t with below <
-t <= value divides these rows alike. The value itself is the worst of them: rounded to float32, or written with 15
-digits and read again, it may be a little less, and goes to the other side. Written is the shortest decimal of the gap,
-and of several the one nearest its middle:
+A float threshold is the shortest decimal between two neighbouring values, so that converted copies of the data go the
+same way. A float cut is a gap between the largest value below it and the lowest value from it on; every t with below <
+t <= value divides these rows alike. The value itself is the worst choice: rounded to float32, or printed with 15
+digits, it may become smaller and change sides. The threshold is the shortest decimal in the gap, and of several the one
+nearest its middle:
 
 >>> thresholds_between([3.17, 0.0, -1.25], [3.24, 4e-05, 17.5]).tolist()
 [3.2, 2e-05, 0.0]
 
-The gap is narrowed by rounding to float32, so x < t has the answer of x for every number that a float32 can't tell
-from x. 3.2 is in the gap of 3.19 and 3.2, and 2.9999999 rounds to 3:
+The gap is narrowed by rounding to float32, so that x < t has the same result for every number that equals x as float32.
+3.2 is in the gap of 3.19 and 3.2, and 2.9999999 rounds to 3:
 
 >>> thresholds_between([3.19, 2.9999999], [3.2, 3.3]).tolist()
 [3.195, 3.1]
 
-Whole numbers are exact, so one may be a threshold itself, as it is in a column of integers:
+Whole numbers are exact, so they may be thresholds themselves, as in integer columns:
 
 >>> thresholds_between([1.0, 28.0], [2.0, 30.0]).tolist()
 [2.0, 30.0]
 
-Only in a gap narrower than a step of float32 is it some number of the gap:
+In a gap narrower than a step of float32, any number of the gap is used:
 
 >>> thresholds_between([1.0], [1.000000001]).tolist()
 [1.000000001]
 
-The choice is a function of the two numbers, by operations that round by IEEE 754, so it is the same in every engine.
+The choice depends on the two numbers only, by IEEE 754 operations, so it is the same in every engine.
 """
 
 from __future__ import annotations
@@ -99,11 +98,11 @@ class Bins:
     feature
         The feature.
     cuts
-        Where the bins start, but for the first; empty for a categorical feature.
+        The starts of all bins but the first; empty for a categorical feature.
     has_missing
-        Whether a value is missing.
+        Whether any value is missing.
     below
-        For each cut of a float feature that is still a value of the data, the largest value below it; otherwise empty.
+        The largest value below each cut of a float feature, while cuts are values of the data; otherwise empty.
     """
 
     feature: Feature
@@ -113,7 +112,7 @@ class Bins:
 
     @classmethod
     def of_gaps(cls, feature: Feature, gaps: npt.NDArray[Any], *, has_missing: bool) -> Bins:
-        """Return the bins of a feature from the `gaps_at` its cuts."""
+        """Return the bins of a feature from its `gaps_at` the cuts."""
         below, cuts = map(tuple, gaps.tolist())
         return cls(feature, cuts, has_missing, below if feature.type.is_float else ())
 
@@ -124,7 +123,7 @@ class Bins:
 
     @property
     def count(self) -> int:
-        """The number of bins for values that are present; also the code of the missing bin."""
+        """The number of bins of non-missing values; also the code of the missing bin."""
         return len(self.feature.categories) if self.feature.type.is_categorical else len(self.cuts) + 1
 
     @property
@@ -133,12 +132,12 @@ class Bins:
         return self.count
 
     def bin_of(self, threshold: Physical | None) -> int:
-        """Return the first bin that starts at ``threshold`` or above it, past the last one for None.
+        """Return the first bin that starts at ``threshold`` or above, the index past the last one for None.
 
         Raises
         ------
         ValueError
-            If the threshold is no cut.
+            If the threshold is not a cut.
 
         >>> from frameboost.schema.types import FeatureType
         >>> bins = Bins(Feature("x", FeatureType("int64")), cuts=(2, 9))
@@ -153,16 +152,16 @@ class Bins:
         return position + 1
 
     def threshold_of(self, bin_: int) -> Physical | None:
-        """Return the cut at which a bin other than the first starts, None past the last one (see `bin_of`)."""
+        """Return the cut at the start of a bin other than the first, None past the last one (see `bin_of`)."""
         return self.cuts[bin_ - 1] if bin_ <= len(self.cuts) else None
 
 
 class SlotLayout:
-    """The layout of a histogram: the bins of all features, side by side in one row of slots.
+    """The layout of a histogram: the bins of all features in one row of slots.
 
-    Feature f owns the slots ``offsets[f] : offsets[f + 1]``; the last of them is for missing values. Of two features
-    with two cuts and one cut, slots 0 to 2 are the bins of the first, 3 its missing bin, 4 and 5 the bins of the
-    second, and 6 its missing bin: ``offsets`` is 0, 4, 7.
+    Feature f has the slots ``offsets[f] : offsets[f + 1]``, the last one for missing values. For two features with two
+    cuts and one cut, slots 0 to 2 are the bins of the first, 3 its missing bin, 4 and 5 the bins of the second, and 6
+    its missing bin: ``offsets`` is 0, 4, 7.
     """
 
     def __init__(self, bins: Sequence[Bins]) -> None:
@@ -174,19 +173,19 @@ class SlotLayout:
     def strides(self) -> list[int]:
         """Return each feature's stride, for engines that group by one key, ``node * stride + code``.
 
-        Features whose codes fit a byte share the largest of their strides; every other feature has its own.
+        Features with codes of one byte share the largest of their strides; every other feature has a separate one.
         """
         small = max((b.largest_code + 1 for b in self.bins if b.largest_code <= 255), default=0)
         return [small if b.largest_code <= 255 else b.largest_code + 1 for b in self.bins]
 
 
 def gaps_at(distinct: npt.NDArray[Any], positions: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
-    """Return the values before some of a column's ascending distinct values, and these: (2, cuts)."""
+    """Return the gaps at some of a column's ascending distinct values: the preceding values, and these: (2, cuts)."""
     return np.stack([distinct[positions - 1], distinct[positions]])
 
 
 def gaps_of_distinct(distinct: npt.NDArray[Any], counts: npt.NDArray[np.int64], max_bin: int) -> npt.NDArray[Any]:
-    """Return the gaps at the cuts of ascending numbers, of which each is there so many times."""
+    """Return the gaps at the cuts of ascending distinct numbers, from their counts."""
     return gaps_at(distinct, cut_positions(np.cumsum(counts) - counts, int(counts.sum()), max_bin))
 
 
@@ -196,7 +195,7 @@ def cut_positions(before: npt.NDArray[np.int64], total: int, max_bin: int) -> np
     Parameters
     ----------
     before
-        int64 array (distinct,): for each distinct value in ascending order, how many present rows are below it.
+        int64 array (distinct,): the number of non-missing rows below each distinct value, in ascending order.
     total
         Number of present rows.
     max_bin
@@ -205,9 +204,9 @@ def cut_positions(before: npt.NDArray[np.int64], total: int, max_bin: int) -> np
     Returns
     -------
     int64 array
-        Positions in ascending order. Of no more than ``max_bin`` distinct values, all but the lowest are cuts.
-        Otherwise value i is a cut if an even split of the ranks into ``max_bin`` parts has a boundary in (before[i-1],
-        before[i]]. The arithmetic is on integers, so every engine finds the same cuts.
+        Positions in ascending order. With at most ``max_bin`` distinct values, all but the lowest are cuts. Otherwise
+        value i is a cut if an even split of the ranks into ``max_bin`` parts has a boundary in (before[i-1],
+        before[i]]. Integer arithmetic makes cuts equal in every engine.
     """
     if len(before) <= max_bin:
         return np.arange(1, len(before), dtype=np.int64)
@@ -216,12 +215,12 @@ def cut_positions(before: npt.NDArray[np.int64], total: int, max_bin: int) -> np
 
 
 def weighted_cut_positions(before: npt.NDArray[np.float64], total: float, max_bin: int) -> npt.NDArray[np.int64]:
-    """Return which of a column's sorted distinct values are cuts if rows count by weight.
+    """Return which of a column's sorted distinct values are cuts if rows are weighted.
 
     Parameters
     ----------
     before
-        float64 array (distinct,): for each distinct value in ascending order, the weight of the present rows below it.
+        float64 array (distinct,): the weight of the non-missing rows below each distinct value, in ascending order.
     total
         Weight of all present rows.
     max_bin
@@ -230,11 +229,11 @@ def weighted_cut_positions(before: npt.NDArray[np.float64], total: float, max_bi
     Returns
     -------
     int64 array
-        Positions in ascending order. Of no more than ``max_bin`` distinct values, all but the lowest are cuts.
-        Otherwise value i is a cut if its rank r = before / total (Chen & Guestrin 2016, equation 8) is in another of
-        ``max_bin`` equal parts than the rank of the value before it. So no part weighs more than 1/``max_bin`` plus one
-        value (equation 9 with ε = 1/``max_bin``). Weights are on a grid, so their sums are exact; the three operations
-        here round by IEEE 754, so every engine finds the same cuts.
+        Positions in ascending order. With at most ``max_bin`` distinct values, all but the lowest are cuts. Otherwise
+        value i is a cut if its rank r = before / total (Chen & Guestrin 2016, equation 8) is in another of ``max_bin``
+        equal parts than the rank of the preceding value. So no part weighs more than 1/``max_bin`` plus one value
+        (equation 9 with ε = 1/``max_bin``). Weights are on a grid, so their sums are exact, and the three operations
+        here follow IEEE 754, so that every engine finds the same cuts.
     """
     if len(before) <= max_bin:
         return np.arange(1, len(before), dtype=np.int64)
@@ -267,7 +266,7 @@ def weighted_cuts_of(weights: npt.NDArray[Any], max_bin: int) -> npt.NDArray[np.
 
 
 def codes_by_rank(starts: npt.NDArray[np.int64], n_distinct: int, missing: int) -> npt.NDArray[np.unsignedinteger]:
-    """Return the code of each rank: of the distinct values, those at ``starts`` being cuts, and of missing values.
+    """Return the code of each rank, with cuts at the distinct values ``starts``, and the code of missing values.
 
     >>> codes_by_rank(np.array([2, 3]), 5, 3).tolist()
     [0, 0, 1, 2, 2, 3]
@@ -278,7 +277,7 @@ def codes_by_rank(starts: npt.NDArray[np.int64], n_distinct: int, missing: int) 
 
 
 def sample_condition(n_rows: int) -> tuple[int, int, int] | None:
-    """Return (modulus, multiplier, bound) of the sample that cuts are proposed from, None to use every row.
+    """Return (modulus, multiplier, bound) of the sample for proposing cuts, None to use every row.
 
     The row at position p (from 0) is in the sample where ``(p % modulus) * multiplier % 2^32 < bound``.
     """
@@ -292,18 +291,18 @@ def sample_condition(n_rows: int) -> tuple[int, int, int] | None:
 
 @dataclass(frozen=True, slots=True)
 class NodeBins:
-    """One feature's bins in each open node, with their sums of gradients.
+    """The bins of one feature in each open node, with their sums of gradients.
 
     Attributes
     ----------
     histogram
         float64 (nodes, most bins of a node + 1, 3): sums of g and h by bin, and the number of rows with a gradient (see
-        `frameboost.engines.contract.CountingEngine`), zero in bins that a node does not have. The last is for missing
-        values. A categorical feature has a bin for each category, in every node.
+        `frameboost.engines.contract.CountingEngine`), zero in bins that a node lacks. The last bin is for missing
+        values. A categorical feature has a bin for each category in every node.
     cuts
-        For each node the lowest value of each of its bins but the first; empty for a categorical feature.
+        The lowest value of each bin but the first, by node; empty for a categorical feature.
     below
-        For each node the highest value of each of its bins but the last, which is the one before a cut.
+        The highest value of each bin but the last, by node: the value before a cut.
     """
 
     histogram: npt.NDArray[np.float64]
@@ -311,7 +310,7 @@ class NodeBins:
     below: Sequence[Sequence[Physical]]
 
     def gap(self, index: int, bin_: int) -> tuple[Physical, Physical] | None:
-        """Return the values on both sides of the start of a bin in a node; None past the last (is one present?)."""
+        """Return the gap at the start of a bin in a node; None past the last bin (a split on missingness)."""
         below, cuts = self.below[index], self.cuts[index]
         return (below[bin_ - 1], cuts[bin_ - 1]) if bin_ <= len(cuts) else None
 
@@ -325,12 +324,12 @@ def collect_bins(
     Parameters
     ----------
     bins
-        The bins without cuts, by which it is known whether the feature is categorical.
+        The bins without cuts, which tell whether the feature is categorical.
     nodes
         The open nodes.
     entries
-        For each bin its node, its lowest and its highest value (None for missing values; the code of a categorical
-        feature), G, H and number of rows. The bins of a node are in ascending order.
+        For each bin its node, lowest and highest value (None for missing values; the code for a categorical feature),
+        G, H and number of rows. The bins of a node are in ascending order.
     """
     starts: dict[int, list[Physical]] = {node: [] for node in nodes}
     stops: dict[int, list[Physical]] = {node: [] for node in nodes}
@@ -369,10 +368,10 @@ _HALF_STEP = 2.0**-24
 
 
 def with_thresholds(bins: Sequence[Bins]) -> list[Bins]:
-    """Return bins that start at thresholds, for those of floats that start at values (see `Bins.below`).
+    """Return bins that start at thresholds, from float bins that start at values (see `Bins.below`).
 
-    Rows are coded by them, so a row that cuts were not proposed from, as one outside the sample or a held-out one, is
-    in the bin on whose side of the threshold it is scored.
+    Rows are coded by thresholds, so that rows that did not take part in the proposal, outside the sample or held out,
+    are in the bin on the side on which they are scored.
     """
     chosen = [i for i, each in enumerate(bins) if each.below]
     below, values = (
@@ -386,7 +385,7 @@ def with_thresholds(bins: Sequence[Bins]) -> list[Bins]:
 
 
 def thresholds_of_gaps(gaps: Sequence[tuple[Physical, Physical] | None]) -> list[Physical | None]:
-    """Return a threshold for each gap of floats, and for a gap of other values the upper one; None for None."""
+    """Return a threshold for each gap of floats, the upper value for a gap of other values, and None for None."""
     floats = [index for index, gap in enumerate(gaps) if gap is not None and isinstance(gap[1], float)]
     results: list[Physical | None] = [gap and gap[1] for gap in gaps]
     chosen = thresholds_between(*np.array([gaps[index] for index in floats], np.float64).reshape(-1, 2).T)
@@ -430,19 +429,19 @@ def thresholds_between(below: npt.ArrayLike, values: npt.ArrayLike) -> FloatArra
 
 
 def _half_step(numbers: FloatArray) -> FloatArray:
-    """Return half the distance from each number to the next float32: what is nearer rounds to the same."""
+    """Return half the distance from each number to the next float32; nearer numbers round to the same."""
     with np.errstate(over="ignore", invalid="ignore"):
         steps = np.spacing(np.abs(numbers).astype(np.float32)).astype(np.float64) / 2
     return np.where(np.isfinite(steps), steps, np.abs(numbers) * _HALF_STEP)
 
 
 def _shortest(low: FloatArray, high: FloatArray, middle: FloatArray, low32: FloatArray) -> FloatArray:
-    """Return the shortest decimal t nearest to each middle, of low < t <= high; NaN for none.
+    """Return the shortest decimal t nearest to each middle, with low < t <= high; NaN if there is none.
 
-    Where ``low32`` is a number, float32(t) is above it as well.
+    If ``low32`` is a number, float32(t) is above it as well.
 
-    That is the middle, rounded to as few digits as leave it in the gap: of the multiples of a power of ten the nearest
-    one. If it is not in the gap, no other is.
+    It is the middle rounded to as few digits as keep it in the gap: the nearest multiple of a power of ten. If that is
+    not in the gap, no other multiple is.
     """
 
     def is_held(t: FloatArray, at: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:

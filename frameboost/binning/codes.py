@@ -1,12 +1,11 @@
-"""Bins of polars columns, and their codes, by polars expressions: of every column type.
+"""Bins of polars columns, and their codes, by polars expressions, for every column type.
 
 `frameboost.binning.arrays` does the same by kernels for the types that numpy has.
 
-The cuts of a column whose rows lie in several shards come from counts of its values (`ValueCounts`). Each shard sends
-at first a *summary*: some of its distinct values, with the exact number of rows below each. Between two summary points
-the number of rows below a value is known only within bounds. For each cut they bound an interval of values in which it
-must lie. Only the values in these intervals are sent then, so the cuts are those of all rows in one shard, and few
-values travel.
+The cuts of a column in several shards come from counts of its values (`ValueCounts`). Each shard first sends a
+*summary*: some of its distinct values, with the exact number of rows below each. Between two summary points the number
+of rows below a value is known within bounds, which determine an interval for each cut. Then only the values in these
+intervals are sent, so that cuts equal those of a single shard, and few values are transferred.
 
 Two shards hold 1, 2, 3, 4, 5, 6 and 4, 5, 6, 7, 8, 9, and each summarises by every second value and its last:
 
@@ -68,7 +67,7 @@ _FEW = 1_000
 
 
 def code_dtype(bins: Bins) -> pl.DataType:
-    """Return the smallest unsigned type that holds the codes of a feature."""
+    """Return the smallest unsigned type for the codes of a feature."""
     if bins.largest_code <= 255:
         return pl.UInt8()
     return pl.UInt16() if bins.largest_code <= 65_535 else pl.UInt32()
@@ -80,8 +79,8 @@ def code_expr(
 ) -> pl.Expr:  # fmt: skip
     """Return the code of each physical value, UInt32; ``edges`` are cuts, or categories.
 
-    A value outside the categories has the code ``other``, by default that of missing values. The values may be of
-    another type of the family than categories are, ``scored``.
+    A value outside the categories has the code ``other``, by default that of missing values. The values may have
+    another type of the family than the categories, ``scored``.
     """
     if kind.is_categorical:
         codes = _category_codes(values, kind, edges, scored or kind.values)
@@ -94,7 +93,7 @@ def code_expr(
 
 
 def _category_codes(values: pl.Expr, kind: FeatureType, categories: Sequence[Physical], scored: FeatureType) -> pl.Expr:
-    """Return the index of each value among the categories, null of any other value."""
+    """Return the index of each value among the categories, null for other values."""
     if kind.name == "string":
         return values.cast(pl.Enum(list(map(str, categories))), strict=False).to_physical().cast(pl.UInt32)
     held = {code: scored.holding(kind, category) for code, category in enumerate(categories)}
@@ -104,9 +103,9 @@ def _category_codes(values: pl.Expr, kind: FeatureType, categories: Sequence[Phy
 
 
 def sample_of(n_rows: int, positions: RowPositions | None = None, count: int | None = None) -> pl.Series | None:
-    """Return a mask of the rows that cuts are proposed from, None for all rows.
+    """Return a mask of the rows for proposing cuts, None for all rows.
 
-    With ``positions`` and ``count``, the part of the mask for so many of the ``n_rows`` rows, at these positions.
+    With ``positions`` and ``count``, the part of the mask for ``count`` of the ``n_rows`` rows, at these positions.
     """
     sample = sample_condition(n_rows)
     if sample is None:
@@ -127,12 +126,12 @@ def _mask(position: pl.Expr, sample: tuple[int, int, int]) -> pl.Series:
 
 @lru_cache(maxsize=1)
 def _whole_mask(n_rows: int, sample: tuple[int, int, int]) -> pl.Series:
-    """Return the mask of all rows, a bit each, which a fit reads several times."""
+    """Return the mask of all rows as bits; a fit reads it several times."""
     return _mask(_positions(n_rows), sample)
 
 
 def distinct_values(values: pl.Series) -> tuple[pl.Series, np.ndarray[tuple[int], np.dtype[np.int64]]]:
-    """Return the distinct present values in ascending order, and how many present rows lie below each."""
+    """Return the distinct non-missing values in ascending order, and the number of non-missing rows below each."""
     present = values.drop_nulls()
     if present.dtype in _NOT_IN_NUMPY:
         counts = present.value_counts(name="n").sort(values.name)
@@ -146,7 +145,7 @@ def distinct_values(values: pl.Series) -> tuple[pl.Series, np.ndarray[tuple[int]
 
 
 def with_one_zero(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Return the numbers with -0.0 replaced by 0.0, as the two are equal."""
+    """Return the numbers with -0.0 replaced by 0.0, as they are equal."""
     return values + values.dtype.type(0) if values.dtype.kind == "f" else values
 
 
@@ -170,7 +169,7 @@ def propose_bins(feature: Feature, values: pl.Series, max_bin: int, sample: pl.S
 
 
 def category_values(values: pl.Series) -> pl.Series:
-    """Return the distinct values of a column of categories, in any order; -0.0 is 0.0."""
+    """Return the distinct values of a categorical column, in any order; -0.0 becomes 0.0."""
     present = values.drop_nulls()
     return (present + 0.0 if present.dtype.is_float() else present).unique()
 
@@ -178,10 +177,10 @@ def category_values(values: pl.Series) -> pl.Series:
 def rank_column(
     feature: Feature, values: pl.Series
 ) -> tuple[Bins, pl.Series, np.ndarray[tuple[int], np.dtype[np.uint32]]]:
-    """Return a column's bins without cuts, its distinct present values in ascending order, and the rows' ranks.
+    """Return a column's bins without cuts, its distinct values in ascending order, and the rows' ranks.
 
-    A rank, uint32, is the index of the value among the distinct values; missing values have the number of them. Of a
-    categorical feature the ranks are the codes of its categories, and no distinct values are returned.
+    A rank, uint32, is the index of a value among the distinct values, or their number for missing values. For a
+    categorical feature, ranks are category codes, and no distinct values are returned.
     """
     edges: Sequence[Physical]
     if feature.type.is_categorical:
@@ -204,14 +203,14 @@ _Values = npt.NDArray[Any]  # of a numeric type; of Python's integers where nump
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """Some of a column's distinct values, ascending, the first and the last among them.
+    """Some of a column's distinct values in ascending order, including the first and the last.
 
     Attributes
     ----------
     values
         The values.
     below
-        For each the number of rows with a lower value.
+        The number of rows below each.
     n_rows
         Number of rows with any value.
     is_complete
@@ -226,9 +225,9 @@ class Summary:
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """The values v with ``after`` < v ≤ ``last``, of which ``after`` is one of the column's.
+    """The values v with ``after`` < v ≤ ``last``; ``after`` is a value of the column.
 
-    They hold a cut for each of ``targets``: the lowest value with so many rows below it.
+    It contains a cut for each of ``targets``: the lowest value with that many rows below it.
     """
 
     after: Any
@@ -250,7 +249,7 @@ class Within:
 
 @dataclass(frozen=True)
 class ValueCounts:
-    """The distinct present values of a column, ascending, and the number of rows with each."""
+    """The distinct non-missing values of a column, ascending, with the number of rows of each."""
 
     values: _Values
     counts: _Counts
@@ -261,11 +260,11 @@ class ValueCounts:
         return int(self.counts.sum())
 
     def _below(self) -> _Counts:
-        """Return the number of rows below each value, then that of all rows."""
+        """Return the number of rows below each value, then the total."""
         return np.append(0, np.cumsum(self.counts))
 
     def summary(self, most: int) -> Summary:
-        """Return about ``most`` of the values, evenly spaced; all of them if there are no more."""
+        """Return about ``most`` evenly spaced values; all of them if there are fewer."""
         below, n = self._below()[:-1], len(self.values)
         if n <= most:
             return Summary(self.values, below, self.n_rows, is_complete=True)
@@ -286,7 +285,7 @@ class ValueCounts:
 
 
 def in_numpy(values: pl.Series) -> _Values:
-    """Return physical values as an array; of 128-bit integers, which numpy lacks, as one of Python's integers."""
+    """Return physical values as an array; 128-bit integers, which numpy lacks, as Python integers."""
     if values.dtype in (pl.Int128, pl.UInt128):
         return np.array(values.to_list(), dtype=object)
     return values.to_numpy()
@@ -299,7 +298,7 @@ def gaps_of_counts(parts: Sequence[Summary], max_bin: int) -> _Values:
 
 
 def cut_intervals(summaries: Sequence[Summary], n_rows: int, max_bin: int) -> list[Interval]:
-    """Return disjoint ascending intervals that hold the cuts of a column with more than ``max_bin`` distinct values."""
+    """Return disjoint ascending intervals that contain the cuts of a column with more than ``max_bin`` values."""
     summaries = [summary for summary in summaries if summary.n_rows]
     points = np.unique(np.concatenate([summary.values for summary in summaries]))
     fewest, most = np.zeros(len(points), dtype=np.int64), np.zeros(len(points), dtype=np.int64)
@@ -327,9 +326,9 @@ def cut_intervals(summaries: Sequence[Summary], n_rows: int, max_bin: int) -> li
 
 
 def gaps_within(intervals: Sequence[Interval], parts: Sequence[Within]) -> _Values:
-    """Return the gaps at the cuts, from the values of each shard within the intervals.
+    """Return the gaps at the cuts, from each shard's values within the intervals.
 
-    The number of rows below a value grows from interval to interval, so one search finds all targets.
+    The number of rows below a value increases over the intervals, so one search finds all targets.
     """
     merged = _merged([(part.values, part.counts) for part in parts])
     lasts = np.array([each.last for each in intervals], dtype=merged.values.dtype)
@@ -347,7 +346,7 @@ def gaps_within(intervals: Sequence[Interval], parts: Sequence[Within]) -> _Valu
 
 
 def cut_targets(n_rows: int, max_bin: int) -> _Counts:
-    """Return the numbers of rows of which each cut has at least one more below it than the cut before.
+    """Return the row counts at which cuts are due (see `cut_positions`).
 
     Value v is a cut if ⌊below(v) · max_bin / n⌋ is greater than for the value before it (`cut_positions`): if it is the
     first with below(v) ≥ ⌈k · n / max_bin⌉ for some k.
@@ -357,14 +356,14 @@ def cut_targets(n_rows: int, max_bin: int) -> _Counts:
 
 
 def count_distinct(values: _Values, counts: _Counts | None = None) -> tuple[_Values, _Counts]:
-    """Return the distinct values in ascending order, and how many rows have each.
+    """Return the distinct values in ascending order, and the number of rows of each.
 
     Parameters
     ----------
     values
-        Any that can be sorted; none is missing.
+        Sortable values without missing ones.
     counts
-        How often each one counts; by default once.
+        The count of each; by default 1.
     """
     if counts is None:
         ordered = np.sort(values)

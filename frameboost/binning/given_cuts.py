@@ -1,4 +1,4 @@
-"""Cuts that the user brings: ``fit(..., cuts={"age": [18, 65]})``."""
+"""The user's cuts: ``fit(..., cuts={"age": [18, 65]})``."""
 
 from __future__ import annotations
 
@@ -35,23 +35,22 @@ _NUMPY_UNITS = {
 def bins_from_cuts(
     cuts: Mapping[str, Iterable[Any]], features: Sequence[Feature], missing: Sequence[int]
 ) -> dict[int, Bins]:
-    """Return the bins of the features that ``cuts`` names, by feature number (``fit(cuts={"age": [18, 65]})``).
+    """Return the bins of the features in ``cuts``, by feature index.
 
     Parameters
     ----------
     cuts
-        For each column the values at which bins start, as Python has them and in any order. A number or a time that the
-        column's type can't hold is rounded up to one that it can, which splits the values alike: x < 2.5 is x < 3 of
-        integers.
+        For each column the starts of bins, as Python values in any order. Numbers and times that the column's type
+        can't hold are rounded up, which splits the values alike: x < 2.5 is x < 3 for integers.
     features
         All features.
     missing
-        For each feature the number of rows in which it is missing.
+        The number of missing values of each feature.
 
     Raises
     ------
     ParameterError
-        If a name is no feature or a categorical one, or a value has the wrong type.
+        If a name is not a feature or a categorical one, or a value has the wrong type.
     """
     number_of = {feature.name: i for i, feature in enumerate(features)}
     bins = {}
@@ -82,7 +81,7 @@ def _physical(name: str, kind: FeatureType, value: Any) -> Physical | None:
 def at_least(kind: FeatureType, number: Fraction | float) -> Physical | None:
     """Return an `exact_number` rounded up to a physical value of the type.
 
-    None if all values of the type are below it, and for −∞ where none is.
+    None if all values of the type are below it, and for −∞ if there is none below.
     """
     if isinstance(number, float):
         return number if kind.is_float else None
@@ -91,9 +90,9 @@ def at_least(kind: FeatureType, number: Fraction | float) -> Physical | None:
 
 
 def exact_number(kind: FeatureType, value: Any) -> Fraction | float | None:
-    """Return the exact number of ``value``, ±inf as a float; None if it is of another kind than the column.
+    """Return ``value`` as an exact number, ±inf as a float; None if its kind differs from the column's.
 
-    Dates are in days, times and durations in seconds, as physical values times the type's ``scale`` are.
+    Dates are in days, times and durations in seconds, like physical values times the type's ``scale``.
     """
     if isinstance(value, np.generic) and not isinstance(value, np.datetime64 | np.timedelta64):
         value = value.item()
@@ -110,7 +109,7 @@ def exact_number(kind: FeatureType, value: Any) -> Fraction | float | None:
 
 
 def _since_epoch(value: Any, *, zoned: bool) -> Fraction | None:
-    """Return the seconds since 1970 of a date or a time, which must have a time zone if and only if ``zoned``."""
+    """Return the seconds since 1970 of a date or time, which must have a time zone if and only if ``zoned``."""
     if isinstance(value, np.datetime64):
         return None if zoned else _seconds(value - np.datetime64(0, "s"))
     if not isinstance(value, dt.date) or value != value:  # pandas' NaT is a datetime

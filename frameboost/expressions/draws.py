@@ -1,13 +1,12 @@
 """Random numbers by hashing: the same in every engine, whatever the order of the rows.
 
-A draw is a hash of a key and of the row's position (or the feature's number). The key is a hash of the seed and of the
-step of the fit: what is drawn, the tree, the level. There is no state, so a row's draw is the same in every thread and
-engine.
+A draw is a hash of a key and of the row position (or the feature index). The key is a hash of the seed and of the step
+of the fit: what is drawn, the tree, the level. There is no state, so draws are the same in every thread and engine.
 
 The hash is three rounds of multiply and xor-shift on 32 bits, as in Wellons' "lowbias32". Its multipliers are below
 2^31, so no product overflows a signed 64-bit integer, and BIGINT arithmetic is enough, in SQL as in polars.
 
-Draws for the first three rows; a sample of half of the rows takes those with a draw below 0.5, here row 2 alone:
+Draws for the first three rows; a sample of half of the rows has those with a draw below 0.5, here only row 2:
 
 >>> key = draw_key(7, 0)
 >>> key, [hash32(position, key) for position in range(3)]
@@ -83,9 +82,9 @@ def draw_sql(position: str, key: int) -> str:
 
 @dataclass(frozen=True)
 class RowPositions:
-    """The positions among all rows of the rows that a shard holds.
+    """The positions among all rows of the rows in a shard.
 
-    Rows 0 to 2 of this shard are the rows 10 to 12 of all, and its further rows those from 40 on:
+    Rows 0 to 2 of this shard are the rows 10 to 12 of all, and later rows those from 40 on:
 
     >>> positions = RowPositions(((0, 10), (3, 40)))
     >>> pl.select(positions.expr(pl.int_range(5))).to_series().to_list()
@@ -96,7 +95,7 @@ class RowPositions:
     Attributes
     ----------
     runs
-        The first row of each run of rows that follow each other, and its position among all rows; the first is row 0.
+        The first row of each run of consecutive rows, and its position among all rows; the first is row 0.
     """
 
     runs: tuple[tuple[int, int], ...] = ((0, 0),)

@@ -1,6 +1,6 @@
 """SQL for DuckDB: identifiers, literals, physical values, tests for missing values, and the statements in ``sql/``.
 
-Every name and value that enters a query of training is quoted here. Scoring in other databases has the literals of
+All names and values in training queries are quoted here. Scoring in other databases uses the literals of
 `frameboost.dialects`; DuckDB's dialect takes them from here.
 """
 
@@ -51,7 +51,7 @@ def quote_identifier(name: str) -> str:
 
 
 def quote_path(name: str) -> str:
-    """Return a table name, which may be qualified by dots, with each part quoted, whether it came quoted or not.
+    """Return a table name, optionally qualified, with each part quoted, whether it came quoted or not.
 
     >>> quote_path('sales.orders'), quote_path('"odd.name"')
     ('"sales"."orders"', '"odd.name"')
@@ -60,7 +60,7 @@ def quote_path(name: str) -> str:
 
 
 def path_parts(name: str) -> list[str]:
-    """Return the parts of a table name, which may be qualified by dots, without their quotes.
+    """Return the unquoted parts of a table name, optionally qualified.
 
     >>> path_parts('sales."odd.name"')
     ['sales', 'odd.name']
@@ -135,7 +135,7 @@ def _time_literal(kind: FeatureType, unit: str, number: int) -> str:
 
 
 def physical_sql(kind: FeatureType, value: str) -> str:
-    """Return SQL for the physical value of ``value``, as a type that reaches Python without loss.
+    """Return SQL for the physical value of ``value``, in a type that reaches Python without loss.
 
     Decimals and integers, which may not fit an int64, are sent as text.
     """
@@ -169,7 +169,7 @@ def is_present(kind: FeatureType, column: str) -> str:
 
 
 def membership(column: str, values: Sequence[str]) -> str:
-    """Return the condition that a column holds one of ``values``, SQL literals; false of an empty list."""
+    """Return the condition that a column is one of ``values``, SQL literals; false for an empty list."""
     return f"{column} IN ({', '.join(values)})" if values else "FALSE"
 
 
@@ -187,5 +187,5 @@ def _statement(name: str) -> str:
 
 
 def render(name: str, **parts: object) -> str:
-    """Return the statement in ``sql/<name>.sql``, without its header, with every ``{part}`` replaced."""
+    """Return the statement in ``sql/<name>.sql``, without its header, with all ``{part}`` placeholders replaced."""
     return _statement(name).format_map(parts)

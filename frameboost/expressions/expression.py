@@ -1,15 +1,15 @@
 """Scalar SQL expressions: a loss, a metric or a link is written once, and every engine computes it.
 
 An expression is a string such as ``"1 / (1 + EXP(-margin)) - label"``. It is parsed once, and every node of its syntax
-tree is checked against the list of functions that all engines compute alike. The tree is folded, from the leaves up,
-into SQL, a polars expression or a function of numbers (`value_of`). All numbers are float64. Nothing off the list
-reaches a database: it is an error.
+tree is checked against an allowlist of functions that all engines compute alike; anything else is an error and never
+reaches a database. The tree is folded, from the leaves up, into SQL, a polars expression or a number (`value_of`). All
+numbers are float64.
 
 To allow another function, add its sqlglot node to `_UNARY` or `_BINARY`, its polars function to `_POLARS`, its name to
-`_SUPPORTED`, and its instruction to `frameboost.engines.programs`. Dialects write it by its standard
-name unless they have another one.
+`_SUPPORTED`, and its instruction to `frameboost.engines.programs`. Dialects write its standard name unless they define
+another.
 
-sqlglot, which takes long to import, is imported when there is something to parse.
+sqlglot is slow to import, and is imported only to parse.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def float_literal(value: float) -> str:
 
 
 class SqlWriter(Protocol):
-    """Writes numbers and calls in a database's SQL; the writers of databases are dialects (`frameboost.dialects`)."""
+    """Writes numbers and calls in a database's SQL; dialects implement it (`frameboost.dialects`)."""
 
     def number(self, value: float) -> str:
         """Return a literal of type DOUBLE."""
@@ -117,19 +117,19 @@ _SUPPORTED = "numbers, + - * /, comparisons, AND OR NOT, CASE, IS NULL, EXP LN A
 
 @dataclass(frozen=True)
 class Expression:
-    """A scalar SQL expression over named columns, parsed and checked.
+    """A scalar SQL expression over named columns, parsed and validated.
 
     Parameters
     ----------
     text
         The expression. Arithmetic, comparisons, ``CASE`` and a handful of functions.
     columns
-        The names that it may use.
+        The allowed names.
 
     Raises
     ------
     ParameterError
-        If it is not one SQL expression, or uses another name or a function that not every engine has.
+        If it is not a single SQL expression, or uses another name or an unsupported function.
 
     Examples
     --------
@@ -158,15 +158,15 @@ class Expression:
         return _parsed(self.text)
 
     def to_sql(self, columns: Mapping[str, str], writer: SqlWriter = DUCKDB_WRITER) -> str:
-        """Return the expression as SQL, by default DuckDB's, every name replaced by its SQL in ``columns``."""
+        """Return the expression as SQL, by default DuckDB's, with names replaced by their SQL in ``columns``."""
         return self.fold(InSql(columns, writer))
 
     def to_polars(self, columns: Mapping[str, pl.Expr] | None = None) -> pl.Expr:
-        """Return the expression for polars, every name replaced by that of ``columns`` (by default its column)."""
+        """Return the expression for polars, with names replaced by ``columns`` (by default columns)."""
         return self.fold(_InPolars(columns or {name: pl.col(name) for name in self.columns}))
 
     def renamed(self, names: Mapping[str, str]) -> Expression:
-        """Return the expression with the names of ``names`` replaced; other names stay."""
+        """Return the expression with the names in ``names`` replaced; other names stay."""
         if all(names.get(name, name) == name for name in self.columns):
             return self
         from sqlglot import exp
@@ -181,17 +181,17 @@ class Expression:
 
     @cached_property
     def is_condition(self) -> bool:
-        """Whether the expression is Boolean rather than a number; `ParameterError` where one is used as the other."""
+        """Whether the expression is Boolean rather than a number; `ParameterError` if one is used as the other."""
         return self.fold(_IsCondition(self.text))
 
     def required_number(self, what: str) -> Expression:
-        """Return the expression, or raise `ParameterError` if it is a condition; ``what`` names it in the message."""
+        """Return the expression; raise `ParameterError` if it is a condition; ``what`` names it in the message."""
         if self.is_condition:
             raise ParameterError(f"{what} {shown(self.text)} is true or false, not a number")
         return self
 
     def uses(self, name: str) -> int:
-        """Return how often the expression names that column."""
+        """Return the number of occurrences of a column."""
         return self._uses[name]
 
     @cached_property
@@ -201,7 +201,7 @@ class Expression:
         return Counter(node.name.lower() for node in self._root.find_all(exp.Column))
 
     def fold(self, folder: Folder[T]) -> T:
-        """Return the result of folding the syntax tree, from the leaves up (see `Folder`)."""
+        """Fold the syntax tree from the leaves up (see `Folder`)."""
         return self._fold(self._root, folder)
 
     def _unsupported(self, node: exp.Expression) -> ParameterError:
@@ -294,7 +294,7 @@ def _parsed(text: str) -> exp.Expression:
 
 
 class Folder(Protocol[T]):
-    """A fold over a syntax tree: computes a node's result from the results of its children.
+    """A fold over a syntax tree: computes the result of a node from those of its children.
 
     >>> class Depth:
     ...     def column(self, name): return 1
@@ -313,7 +313,7 @@ class Folder(Protocol[T]):
     def apply(self, function: str, *arguments: T) -> T:
         """Return the result of a function or an operator, named as in SQL (unary minus is NEG).
 
-        The arguments of ``CASE`` are a condition and a value for each branch, then the value of ELSE if there is one.
+        The arguments of ``CASE`` are a condition and a value for each branch, then the value of ELSE, if any.
         """
 
 
@@ -368,7 +368,7 @@ class InSql:
 
 
 class _IsCondition:
-    """Checks types: databases differ in the number that a condition is, so none may be used as a number."""
+    """Checks types: databases differ in the numbers of conditions, so none may be used as a number."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -405,7 +405,7 @@ class _IsCondition:
 
 
 class _InPolars:
-    """Makes a polars expression."""
+    """Builds a polars expression."""
 
     def __init__(self, columns: Mapping[str, pl.Expr]) -> None:
         self._columns = columns
@@ -438,7 +438,7 @@ def _case(*arguments: pl.Expr) -> pl.Expr:
 
 
 def _quotient(value: pl.Expr, divisor: pl.Expr) -> pl.Expr:
-    """Return the quotient. Polars multiplies by 1 / constant, which rounds twice; so a constant becomes a column."""
+    """Return the quotient. Polars multiplies by 1 / constant, which rounds twice, so constants become columns."""
     if not divisor.meta.is_literal():
         return value / divisor
     number = pl.select(divisor).item()
@@ -476,7 +476,7 @@ _Program = Callable[[Mapping[str, float]], Any]
 
 
 def value_of(expression: Expression, numbers: Mapping[str, float]) -> float | None:
-    """Return the value, the same to the last bit as polars'; None for NULL.
+    """Evaluate an expression, bitwise equal to polars; None for NULL.
 
     >>> value_of(Expression("SQRT(total / n)", ("total", "n")), {"total": 18.0, "n": 2.0})
     3.0
@@ -494,7 +494,7 @@ def _program(expression: Expression) -> _Program:
 
 
 class _InPython:
-    """Makes functions of the numbers; they raise an exception where there is NaN, or no function of that name."""
+    """Evaluates numbers in Python; raises an exception for NaN, or for an unknown function."""
 
     def column(self, name: str) -> _Program:
         return lambda numbers: _number(numbers[name])
@@ -538,9 +538,9 @@ _FUNCTIONS: Mapping[str, Callable[..., Any]] = {
 
 @lru_cache(maxsize=1024)
 def split_aggregates(text: str) -> tuple[dict[str, tuple[str, str]], str]:
-    """Return the aggregates of a metric by name, each as function and argument, and the expression over those names.
+    """Return the aggregates of a metric by name, each a function and its argument, and the expression over these names.
 
-    Results are cached; callers must not change them.
+    Results are cached; callers must not modify them.
 
     >>> split_aggregates("SQRT(SUM(weight * label) / SUM(weight))")
     ({'aggregate_0': ('sum', 'weight * label'), 'aggregate_1': ('sum', 'weight')}, 'SQRT(aggregate_0 / aggregate_1)')

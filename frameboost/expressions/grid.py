@@ -1,14 +1,14 @@
-"""The exact grid: numbers rounded to multiples of one step, so that their sum is the same in any order.
+"""The exact grid: numbers rounded to multiples of one step, so that sums are exact in any order.
 
-Float addition is not associative. Two engines, two thread counts or two row orders would give sums that differ in the
-last bits, and now and then another tree. So every number is rounded to a grid before it is summed. With n numbers of
-magnitude at most M, the grid's step is s = 2^(⌈log2 M⌉ + ⌈log2 n⌉ − 52). Each partial sum is then a multiple of s no
-larger than 2^52·s, which float64 holds exactly, so no addition rounds. Nor does sibling = parent − child.
+Float addition is not associative: engines, thread counts or row orders would differ in the last bits of sums, and now
+and then in a tree. So all numbers are rounded to a grid before they are summed. For n numbers of magnitude at most M,
+the step of the grid is s = 2^(⌈log2 M⌉ + ⌈log2 n⌉ − 52). Each partial sum is then a multiple of s no larger than
+2^52·s, which float64 holds exactly, so no addition rounds, nor does sibling = parent − child.
 
-Rounding to the grid needs no rounding function, only ``(x + C) − C`` with C = 1.5·2^52·s. Near C neighbouring float64
-are s apart, so the addition itself rounds x to a multiple of s (half to even, by IEEE 754), in every engine alike.
+Rounding to the grid needs no rounding function, only ``(x + C) − C`` with C = 1.5·2^52·s. Near C, float64 numbers are s
+apart, so the addition itself rounds x to a multiple of s (half to even, by IEEE 754) in every engine.
 
-Three numbers as they are, and on their grid: M = 0.3 and n = 3, so s = 2^(−1 + 2 − 52) = 2^-51.
+Three numbers before and after rounding: M = 0.3 and n = 3, so s = 2^(−1 + 2 − 52) = 2^-51.
 
 >>> (0.1 + 0.2) + 0.3, 0.1 + (0.2 + 0.3)
 (0.6000000000000001, 0.6)
@@ -68,7 +68,7 @@ _OFFSET_STEPS = 1.5 * 2.0**52
 def grid_step(largest: float, count: int) -> float:
     """Return s, the step on which ``count`` numbers of magnitude at most ``largest`` sum exactly in float64.
 
-    ``count`` is taken as at least 4, so that ``x + C`` can't leave the binade of C (see `grid_offset`).
+    ``count`` counts as at least 4, so that ``x + C`` stays in the binade of C (see `grid_offset`).
     """
     return bit_step(largest, 52 - _ceil_log2(max(count, 4)))
 
@@ -79,7 +79,7 @@ def grid_offset(largest: float, count: int) -> float:
 
 
 def grid_range(offset: float, count: int) -> tuple[float, float]:
-    """Return the largest magnitudes, above the first and up to the second number, of which ``offset`` is the offset.
+    """Return the bounds (exclusive, inclusive) of the largest magnitude for which ``offset`` is the offset.
 
     >>> grid_range(grid_offset(0.3, 3), 3), grid_range(grid_offset(0.5, 3), 3), grid_range(grid_offset(0.0, 3), 3)[0]
     ((0.25, 0.5), (0.25, 0.5), -1.0)
@@ -90,14 +90,14 @@ def grid_range(offset: float, count: int) -> tuple[float, float]:
 
 
 def offset_step(offset: float) -> float:
-    """Return the step of the grid whose offset C is ``offset``."""
+    """Return the step of the grid with offset ``offset``."""
     return offset / _OFFSET_STEPS
 
 
 def bit_step(largest: float, bits: int) -> float:
     """Return 2^(⌈log2 largest⌉ − bits): numbers up to ``largest`` are at most 2^bits of these steps.
 
-    The step is never subnormal; where ``largest`` is 0 it is the smallest normal float64.
+    The step is never subnormal; for ``largest`` 0 it is the smallest normal float64.
 
     >>> bit_step(6.0, 3), bit_step(8.0, 3), bit_step(8.5, 3)
     (1.0, 1.0, 2.0)
@@ -108,7 +108,7 @@ def bit_step(largest: float, bits: int) -> float:
 
 
 def on_steps(values: npt.NDArray[np.float64], step: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """Return the multiples of steps that are nearest to values; raise `OverflowError` where there is none."""
+    """Round values to the nearest multiples of steps; raise `OverflowError` if there is none."""
     with np.errstate(over="ignore"):
         steps = np.rint(values / step)
     if not np.isfinite(steps).all():
@@ -126,7 +126,7 @@ def _ceil_log2(value: float) -> int:
 
 
 class Scalar(Protocol):
-    """An expression with a number for every row, in SQL and in polars."""
+    """An expression with a number for each row, in SQL and in polars."""
 
     def to_sql(self, columns: Mapping[str, str], writer: SqlWriter = DUCKDB_WRITER) -> str:
         """See `Expression.to_sql`."""
@@ -137,14 +137,14 @@ class Scalar(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Aggregate:
-    """One number over all rows: ``function(expression)``. The terms of a sum are not NULL; over no rows it is 0."""
+    """One number over all rows: ``function(expression)``. Terms of a sum are not NULL; over no rows it is 0."""
 
     function: str  # "sum", "min" or "max"
     expression: Scalar
 
 
 class Aggregator(Protocol):
-    """Rows that can be aggregated, such as an engine's."""
+    """Rows that support aggregation, such as an engine's."""
 
     @property
     def n_rows(self) -> int:
@@ -156,10 +156,10 @@ class Aggregator(Protocol):
 
 @runtime_checkable
 class SumsAtOnce(Protocol):
-    """What rows have besides if they find the grids and take the sums on them in one call."""
+    """Rows that find grids and take exact sums on them in one call."""
 
     def exact_sums(self, terms: Mapping[str, Expression]) -> dict[str, float]:
-        """Return `exact_sum` of themselves."""
+        """Return `exact_sum` in one call."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,17 +202,17 @@ def largest_magnitudes(rows: Aggregator, terms: Mapping[str, Expression]) -> dic
 
 
 def grid_offsets(largest: Mapping[str, float], count: int) -> dict[str, float]:
-    """Return `grid_offset` of each of several largest magnitudes."""
+    """Return `grid_offset` for each of several largest magnitudes."""
     return {name: grid_offset(each, count) for name, each in largest.items()}
 
 
 def rounded_on(offsets: Mapping[str, float], terms: Mapping[str, Expression]) -> dict[str, Rounded]:
-    """Return expressions on the grids of these offsets."""
+    """Return expressions rounded to the grids of these offsets."""
     return {name: Rounded(term, offsets[name]) for name, term in terms.items()}
 
 
 def rounded(rows: Aggregator, terms: Mapping[str, Expression]) -> dict[str, Rounded]:
-    """Return expressions on grids on which their sums over all rows are exact."""
+    """Return expressions rounded to grids on which their sums over all rows are exact."""
     return rounded_on(grid_offsets(largest_magnitudes(rows, terms), rows.n_rows), terms)
 
 
@@ -223,6 +223,6 @@ def exact_sum(rows: Aggregator, terms: Mapping[str, Expression]) -> dict[str, fl
 
 
 def exact_sum_in_two(rows: Aggregator, terms: Mapping[str, Expression]) -> dict[str, float]:
-    """Return `exact_sum` by two aggregations: of the largest magnitudes, and of the terms on the grids for these."""
+    """Return `exact_sum` by two aggregations: the largest magnitudes, then the terms on their grids."""
     sums = rows.aggregate({name: Aggregate("sum", term) for name, term in rounded(rows, terms).items()})
     return {name: value or 0.0 for name, value in sums.items()}

@@ -1,4 +1,4 @@
-"""Models of CatBoost: from its JSON to the same trees, which predict the same.
+"""Read CatBoost models from JSON, with the same trees and predictions.
 
 Differences to frameboost, and how each is translated:
 
@@ -47,7 +47,7 @@ _MAX_LEVELS = 64
 
 
 def read_catboost(model: Any, categories: Mapping[str, Iterable[Any]] | None = None) -> Ensemble:
-    """Return a model of CatBoost's as an ensemble that predicts the same (see `frameboost.from_catboost`)."""
+    """Return a CatBoost model as an ensemble with the same predictions (see `frameboost.from_catboost`)."""
     if categories is not None:
         values_by_column("categories", categories)
     document = _parsed(_text(model))
@@ -87,7 +87,7 @@ def _parsed(data: bytes) -> dict[str, Any]:
 
 
 def categorical_names(data: bytes) -> list[str]:
-    """Return the names of a CatBoost model's categorical columns, whose categories it is worth asking for."""
+    """Return the names of a CatBoost model's categorical columns that need ``categories``."""
     document = parse_json(data, "not a CatBoost model saved as JSON", _DAMAGED)
     document = document if isinstance(document, dict) else {}
     for trees in (document.get(key) for key in ("trees", "oblivious_trees")):
@@ -103,7 +103,7 @@ def categorical_names(data: bytes) -> list[str]:
 
 @dataclass(frozen=True)
 class _Node:
-    """A node of either kind of tree: values and the weight of its rows; of a split also the children."""
+    """A node of either kind of tree: values and the weight of its rows; a split also has children."""
 
     values: list[float]
     weight: float
@@ -147,7 +147,7 @@ def _condition(split: Any, columns: _Columns, where: str) -> dict[str, Any]:
 def _symmetric(tree: Any, columns: _Columns, where: str) -> list[_Node]:
     """Return the nodes of a symmetric tree, level by level.
 
-    All nodes of a level have one split. Bit i of a leaf's number is whether the condition of split i holds: with two
+    All nodes of a level have the same split. Bit i of a leaf index is whether the condition of split i holds: with two
     splits, leaf 2 (binary 10) is where split 0 does not hold and split 1 does.
     """
     conditions = [_condition(split, columns, where) for split in _read_list(tree, "splits", where)]
@@ -231,7 +231,7 @@ _NAN_GOES_RIGHT = {"AsIs": False, "AsFalse": False, "AsTrue": True}
 
 @dataclass(frozen=True)
 class _Column:
-    """A feature, its number, and for a categorical one the codes of each hash (several where hashes collide)."""
+    """A feature, its index, and for a categorical one the codes of each hash (several if hashes collide)."""
 
     feature: Feature
     index: int
@@ -253,7 +253,7 @@ def _read_columns(
     ModelFileError
         If their descriptions are damaged.
     ParameterError
-        If ``categories`` lacks a column, or has one that is not categorical.
+        If ``categories`` lacks a column, or contains one that is not categorical.
     """
     described = _descriptions(document)
     names = checked_names([item.get("feature_id") or str(flat) for flat, _, item in described])
@@ -287,7 +287,7 @@ def _read_columns(
 
 
 def _descriptions(document: Mapping[str, Any]) -> list[tuple[int, str, dict[str, Any]]]:
-    """Return for each column its number among all, its kind and its description."""
+    """Return each column's index among all, its kind and its description."""
     info, described = document.get("features_info"), []
     for kind, key in (("float", "float_features"), ("cat", "categorical_features")):
         for item in _read_list(info, key, _DAMAGED) if isinstance(info, dict) and key in info else []:
@@ -308,7 +308,7 @@ def _refuse_statistics(trees: Sequence[Any]) -> None:
 
 
 def _splits(trees: Sequence[Any]) -> Iterator[dict[str, Any]]:
-    """Yield the splits of all trees that are objects; reading a tree raises the error of any other."""
+    """Yield the splits of all trees that are objects; reading the trees reports any others."""
     waiting = list(trees)
     while waiting:
         node = waiting.pop()
@@ -321,7 +321,7 @@ def _splits(trees: Sequence[Any]) -> Iterator[dict[str, Any]]:
 
 
 def _split_hashes(trees: Sequence[Any]) -> dict[int, set[int]]:
-    """Return for each categorical feature the hashes that its splits compare with."""
+    """Return for each categorical feature the hashes in its splits."""
     hashes: dict[int, set[int]] = {}
     for split in _splits(trees):
         if split.get("split_type") == "OneHotFeature":
@@ -400,13 +400,12 @@ _COUNTERPARTS: dict[str, tuple[str, dict[str, tuple[str, str]]]] = {
 def _loss(document: Mapping[str, Any], n_outputs: int) -> tuple[Loss, dict[str, Any]]:
     """Return the loss of a model, and the parameters that it takes.
 
-    For most losses CatBoost predicts the margin itself. The same holds for a model without a loss, such as a sum of
-    models.
+    For most losses, and without a loss, as in a sum of models, CatBoost predicts the margin itself.
 
     Raises
     ------
     ModelFileError
-        If the loss does not go with the number of outputs.
+        If the loss does not match the number of outputs.
     """
     name, options = _loss_function(document)
     margins = margin_names(n_outputs)
@@ -437,7 +436,7 @@ def _loss(document: Mapping[str, Any], n_outputs: int) -> tuple[Loss, dict[str, 
 
 
 def _class_names(document: Mapping[str, Any]) -> list[Any] | None:
-    """Return the labels of the classes, None where the model has none."""
+    """Return the class labels, None if the model has none."""
     info = document.get("model_info")
     classes = info.get("class_params") if isinstance(info, dict) else None
     names = classes.get("class_names") if isinstance(classes, dict) else None

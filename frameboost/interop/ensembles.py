@@ -1,4 +1,4 @@
-"""What all readers build an ensemble with: trees of another library's nodes, its thresholds, and checks of the rest."""
+"""Build ensembles for all readers: trees from another library's nodes, thresholds, and checks."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class LeafNode:
-    """A leaf; ``cover`` is the weight of its training rows, 1.0 where the library does not keep it."""
+    """A leaf; ``cover`` is the weight of its training rows, 1.0 if the library does not store it."""
 
     value: float
     cover: float = 1.0
@@ -69,16 +69,17 @@ class SplitNode:
 
 
 def build_tree(root: Any, look_up: Callable[[Any], SplitNode | LeafNode], output: int = 0) -> Tree:
-    """Return the tree below ``root``, its nodes numbered in preorder, so that children come after their parents.
+    """Return the tree below ``root``, with nodes numbered in preorder, so that children follow their parents.
 
     Parameters
     ----------
     root
         The library's id of the root node, of any type.
     look_up
-        Returns the node of an id. For a split that sends all rows to one side, it may return that child instead.
+        A function that returns the node of an id. For a split that sends all rows to one side, it may return that
+        child.
     output
-        The number of the margin that the leaves add to.
+        The index of the margin that the leaves add to.
     """
     nodes: list[SplitNode | LeafNode] = []
     indices: dict[tuple[int, bool], int] = {}
@@ -156,7 +157,7 @@ def checked_ensemble(
 ) -> Ensemble:  # fmt: skip
     """Return the ensemble, with leaf values rounded to their grid; ``labels`` are as in `read_target`.
 
-    ``library`` is the name of the library that trained it.
+    ``library`` is the library that trained it.
 
     Rounding moves a margin by less than its last bit (see `frameboost.trees.tree`).
 
@@ -183,12 +184,12 @@ def checked_ensemble(
 
 
 def class_labels(labels: Any, loss: Loss) -> Labels:
-    """Return another library's labels of the classes if they are strings, or False and True; none if they are numbers.
+    """Return another library's class labels if they are strings, or False and True; empty for numbers.
 
     Raises
     ------
     ModelFileError
-        If there are not as many different strings as classes.
+        If the number of distinct strings differs from that of classes.
     """
     values = [] if labels is None else list(getattr(labels, "tolist", lambda: labels)())
     if not loss.classes or not values:
@@ -231,10 +232,10 @@ def _is_text(name: str) -> bool:
 
 
 def category_codes(values: Sequence[Any], name: str, what: str = "feature") -> tuple[Feature, tuple[int, ...]]:
-    """Return a feature of categories, and the position of each of ``values`` among its categories.
+    """Return a categorical feature, and the position of each of ``values`` among its categories.
 
-    Whole numbers are codes, which a column may have as integers or floats; Booleans are categories of their type.
-    ``what`` is what messages call the feature.
+    Whole numbers are codes, which a column may hold as integers or floats; Booleans are categories of their type.
+    ``what`` is the name of the feature in messages.
 
     Raises
     ------
@@ -267,9 +268,9 @@ _NEAREST_TO_0_AND_1 = np.float32(1e-6)
 def float64_thresholds(thresholds: npt.ArrayLike) -> npt.NDArray[np.float64]:
     """Return T for each threshold t such that ``float32(x) < t`` for the same float64 x as ``x < T``.
 
-    T is the smallest float64 that rounds to t or above. That is the midpoint of t and the float32 before it, if the
-    midpoint rounds to t (ties go to the even one); otherwise the float64 after the midpoint. The same holds for
-    infinities: 1e300 is infinite as a float32. Nothing is less than NaN, so NaN becomes minus infinity.
+    T is the smallest float64 that rounds to t or above: the midpoint of t and the preceding float32, if the midpoint
+    rounds to t (ties to even), otherwise the float64 after the midpoint. This includes infinities: 1e300 is infinite as
+    float32. Nothing is less than NaN, so NaN becomes minus infinity.
 
     >>> float64_thresholds([0.5, 1.0000001]).tolist()
     [0.4999999850988388, 1.000000059604645]
@@ -305,7 +306,7 @@ def as_float32(values: npt.ArrayLike) -> npt.NDArray[np.float32]:
 
 
 def shortest(value: float) -> float:
-    """Return the float64 with the shortest text that reads as the float32 nearest to ``value``.
+    """Return the float64 with the shortest text that parses to the float32 nearest to ``value``.
 
     >>> shortest(0.699999988079071)
     0.7

@@ -1,4 +1,4 @@
-"""Files of models: which library wrote one, and the argument of a reader, a file or another library's object."""
+"""Model files: the library that wrote a file, and the argument of a reader, a file or another library's object."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _STARTS = (
 
 
 def library_of_file(data: bytes) -> str | None:
-    """Return the library whose files start like this; None if no library's do, or if JSON starts with another key."""
+    """Return the library whose files start like this; None if there is none, or if JSON starts with another key."""
     return next((library for library, start in _STARTS if start.match(data)), None)
 
 
@@ -49,31 +49,31 @@ _FILES = {
 
 
 def comes_from(value: object, library: str) -> bool:
-    """Whether a value's class, or a base class of it, is the library's; compares names and imports nothing."""
+    """Whether a value's class, or a base class, belongs to the library; compares names and imports nothing."""
     return any(kind.__module__.partition(".")[0] == library for kind in type(value).__mro__)
 
 
 def read_bytes(path: str | os.PathLike[str]) -> bytes:
-    """Return the content of a file; raise `IsADirectoryError` if the path is of a folder."""
+    """Return the content of a file; raise `IsADirectoryError` for a folder."""
     if Path(path).is_dir():
         raise IsADirectoryError(f"{shown(str(path))} is a folder; pass a model file in it")
     return Path(path).read_bytes()
 
 
 def bytes_of_file(model: Any, library: str) -> bytes | None:
-    """Return the bytes of a file, by its path or its content; None for any other kind of object.
+    """Return the bytes of a file, from its path or its content; None for other kinds of objects.
 
     Parameters
     ----------
     model
         The user's argument.
     library
-        The library whose file is expected.
+        The expected library.
 
     Raises
     ------
     ModelFileError
-        If the file is another library's, or in a format that no reader takes.
+        If the file belongs to another library, or no reader supports its format.
     OSError
         If it can't be read.
     """
@@ -92,9 +92,9 @@ def bytes_of_file(model: Any, library: str) -> bytes | None:
 
 
 def unreadable(model: Any, expected: str, argument: str = "model") -> ParameterError:
-    """Return the error for an object that this reader does not take; it names the reader that does, if there is one.
+    """Return the error for an object that this reader does not support; it names the right reader, if there is one.
 
-    ``expected`` describes what this reader takes.
+    ``expected`` describes the supported objects.
     """
     kind, is_class = (model, True) if isinstance(model, type) else (type(model), False)
     what = f"the class {kind.__qualname__}" if is_class else f"a {kind.__module__}.{kind.__qualname__}"

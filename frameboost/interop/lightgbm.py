@@ -1,4 +1,4 @@
-"""Models of LightGBM: from its text to the same trees, which predict the same.
+"""Read LightGBM models from text, with the same trees and predictions.
 
 Differences to frameboost, and how each is translated:
 
@@ -7,8 +7,8 @@ Differences to frameboost, and how each is translated:
 - Each split has a missing type. NaN: NaN goes to the default side. None: NaN is replaced by 0.0. Zero: NaN and numbers
   within 1e-35 of 0 go to the default side.
 - Categories are integers, and a split is a bit set: categories in the set go left, all others and NaN right.
-- A linear leaf has a constant and slopes of the numbers as they are; a row that lacks one of them has the leaf's other
-  value. Here numbers are rounded to 2^-22 of their range in training, and clipped some way outside of it.
+- A linear leaf has a constant and slopes for raw numbers; rows with a missing number get the leaf's plain value. Here
+  numbers are rounded to 2^-22 of their range in training, and clipped some way outside it.
 - A random forest averages its trees; here each leaf is divided by the number of trees.
 """
 
@@ -88,7 +88,7 @@ _SOFT_PLUS = f"GREATEST(margin, 0) + CASE WHEN 1 + {_U} = 1 THEN {_U} ELSE LN(1 
 
 
 def read_lightgbm(model: Any) -> Ensemble:
-    """Return a model of LightGBM's as an ensemble that predicts the same (see `frameboost.from_lightgbm`)."""
+    """Return a LightGBM model as an ensemble with the same predictions (see `frameboost.from_lightgbm`)."""
     file = _parsed(_model_text(model))
     columns = _columns(file)
     terms = _terms(file, columns)
@@ -158,7 +158,7 @@ def _columns(file: _File) -> list[_Column]:
 
 
 def _declared_categorical(file: _File) -> list[int]:
-    """Return the numbers of the features that were declared categorical."""
+    """Return the indices of the features declared categorical."""
     declared = file.parameters.get("categorical_feature")
     if declared is not None and all(re.fullmatch(r"[0-9]{0,9}", part) for part in declared.split(",")):
         return sorted({int(part) for part in declared.split(",") if part and int(part) < len(file.names)})
@@ -167,7 +167,7 @@ def _declared_categorical(file: _File) -> list[int]:
 
 
 def _pandas_categories_of(file: _File, declared: Sequence[int]) -> dict[int, list[Any]]:
-    """Return the pandas categories by feature; the file has the lists, in order, without the features' names."""
+    """Return the pandas categories by feature; the file lists them in order without feature names."""
     if not file.pandas_categories:
         return {}
     if len(file.pandas_categories) != len(declared):
@@ -189,9 +189,9 @@ def _pandas_column(name: str, values: list[Any], named: set[int]) -> _Column:
 
 
 def _terms(file: _File, columns: Sequence[_Column]) -> dict[int, LinearTerm]:
-    """Return the grid of each feature that leaves have slopes of, as a term of slope 1 (see `LinearTerm`).
+    """Return the grid of each feature with slopes, as a term of slope 1 (see `LinearTerm`).
 
-    It has the numbers of training, and as many beside them.
+    It covers the range of training, and as much beside it.
     """
     terms = {}
     for f in sorted({f for tree in file.trees for _, slopes in tree.linear for f in slopes}):
@@ -259,7 +259,7 @@ def _tree(
 
 
 def _condition(tree: _SavedTree, number: int, column: _Column, where: str) -> dict[str, Any] | bool:
-    """Return the fields of a `SplitNode`, or the side (True: left) that all rows go to."""
+    """Return the fields of a `SplitNode`, or the side (True: left) to which all rows go."""
     kind, threshold = tree.decision_type[number], tree.threshold[number]
     if kind & _CATEGORICAL:
         codes = tuple(sorted(column.codes[code] for code in tree.sets[int(threshold)]))
@@ -352,8 +352,8 @@ _OF_SPLITS = {
 class _SavedTree:
     """A tree: lists over its splits, lists over its leaves, and the category sets of its splits.
 
-    A child of 0 or more is a split's number; a negative child is the leaf ``~child``. Of a linear tree ``linear`` has
-    for each leaf a constant, and slopes by feature.
+    A child of 0 or more is a split index; a negative child is the leaf ``~child``. In a linear tree ``linear`` has a
+    constant and slopes by feature for each leaf.
     """
 
     split_feature: list[int]
@@ -385,7 +385,7 @@ class _File:
 
 
 def _parsed(data: bytes) -> _File:
-    """Read and check the text of a model.
+    """Parse and validate the text of a model.
 
     Raises
     ------
@@ -430,7 +430,7 @@ def _parsed(data: bytes) -> _File:
 
 
 class _Fields:
-    """The ``key=value`` lines of a section; a line without = is a key with an empty value. No key occurs twice."""
+    """The ``key=value`` lines of a section; a line without = is a key with an empty value. Keys are unique."""
 
     def __init__(self, lines: Iterable[str], where: str) -> None:
         self.where = where
@@ -512,7 +512,7 @@ def _parsed_tree(lines: list[str], number: int, n_features: int) -> _SavedTree:
 
 
 def _linear(fields: _Fields, n_leaves: int, n_features: int) -> list[tuple[float, dict[int, float]]]:
-    """Return the constants and slopes of leaves; an empty list if the tree is not linear."""
+    """Return the constants and slopes of leaves; empty if the tree is not linear."""
     if "is_linear" not in fields or fields.whole("is_linear") == 0:
         return []
     sizes = fields.wholes("num_features", n_leaves, 0)
@@ -535,7 +535,7 @@ def _leaf_counts(fields: _Fields, n_leaves: int) -> list[float]:
 
 
 def _check_children(left: list[int], right: list[int], n_leaves: int, where: str) -> None:
-    """Check that each leaf, and each split but the root, is the child of exactly one split with a smaller number."""
+    """Check that each leaf, and each split but the root, is the child of exactly one split with a smaller index."""
     children = [*left, *right]
     if n_leaves > 1 and sorted(children) != [*range(-n_leaves, 0), *range(1, n_leaves - 1)]:
         raise ModelFileError(f"{where}: left_child and right_child must name every leaf and every split but the first")

@@ -1,4 +1,4 @@
-"""Models of scikit-learn: gradient boosting, histogram gradient boosting, forests and single trees.
+"""Read scikit-learn models: gradient boosting, histogram gradient boosting, forests and single trees.
 
 Differences to frameboost, and how each is translated:
 
@@ -6,7 +6,7 @@ Differences to frameboost, and how each is translated:
   x to float32 first; then u is the smallest float64 that rounds to a float32 above t.
 - `GradientBoostingRegressor` and `GradientBoostingClassifier` send NaN right; the others to the split's missing side.
 - Forests and single trees predict means or class shares, without a link. Each leaf is divided by the number of trees;
-  class shares such that votes that tie have equal sums, of which the first class counts.
+  class shares so that ties have equal sums, and the first class wins.
 - A leaf may hold several values (targets, or more than two classes). Here each output has separate trees.
 """
 
@@ -57,7 +57,7 @@ _EPSILON = float(np.finfo(np.float64).eps)
 
 
 def read_sklearn(estimator: Any) -> Ensemble:
-    """Return a model of scikit-learn's as an ensemble that predicts the same (see `frameboost.from_sklearn`)."""
+    """Return a scikit-learn model as an ensemble with the same predictions (see `frameboost.from_sklearn`)."""
     kinds = {kind.__name__ for kind in type(estimator).__mro__ if kind.__module__.startswith("sklearn.")}
     for kind, (fitted, read) in _READERS.items():
         if comes_from(estimator, "sklearn") and kinds & {kind, f"{kind}Regressor", f"{kind}Classifier"}:
@@ -144,7 +144,7 @@ def _read_tree(estimator: Any) -> Ensemble:
 
 
 def _read_averaged(estimator: Any, members: Sequence[Any]) -> Ensemble:
-    """Return an ensemble whose sum is the mean of trees, with targets' means or class shares in their leaves."""
+    """Return an ensemble that sums to the mean of trees with means or class shares in their leaves."""
     is_classifier = hasattr(estimator, "classes_")
     if is_classifier and estimator.n_outputs_ > 1:
         raise ParameterError(f"the {type(estimator).__name__} predicts {estimator.n_outputs_} columns of classes")
@@ -167,11 +167,11 @@ def _read_averaged(estimator: Any, members: Sequence[Any]) -> Ensemble:
 
 
 def _votes(shares: Sequence[npt.NDArray[np.float64]], members: Sequence[Any]) -> list[npt.NDArray[np.float64]]:
-    """Return the class shares of each tree's nodes divided by the number of trees, such that ties stay ties.
+    """Return the class shares of each tree's nodes divided by the number of trees, preserving ties.
 
-    Where the classes of a leaf have a few rows each, its shares are multiples of 1/d for some d, in many forests 1.
-    Then all shares are whole numbers times one factor, about 1/(d n), so that equal votes of n trees have equal sums.
-    Otherwise they are rounded down, and a tie of two classes is a little less than a half, as the first class wins it.
+    If the classes of a leaf have a few rows each, its shares are multiples of 1/d for some d, in many forests 1. Then
+    all shares are integers times one factor, about 1/(d n), so that equal votes of n trees have equal sums. Otherwise
+    they are rounded down, and a tie of two classes is slightly less than a half, so that the first class wins it.
     """
     n, denominator = len(members), 1
     for shares_of_tree, member in zip(shares, members, strict=True):
@@ -277,7 +277,7 @@ def _histogram_tree(
 def _split_categories(
     codes: Sequence[int], words: npt.NDArray[np.uint32], *, missing_left: bool
 ) -> dict[str, Any] | bool:
-    """Return the categories that go to the side that missing does not go to; the words' bits are those that go left."""
+    """Return the categories opposite to the missing direction; the words' bits are those that go left."""
     goes_left = [bool(int(words[code // 32]) >> code % 32 & 1) for code in range(len(codes))]
     named = tuple(sorted(codes[code] for code, left in enumerate(goes_left) if left != missing_left))
     return {"categories": named, "missing_left": missing_left} if named else missing_left

@@ -1,4 +1,4 @@
-"""The writer for XGBoost: a JSON document that XGBoost 3.2 loads."""
+"""Write models for XGBoost: JSON that XGBoost 3.2 loads."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ _NO_PARENT = 2**31 - 1
 
 
 def to_xgboost(ensemble: Ensemble) -> str:
-    """Return the model as XGBoost 3.2 saves one, in JSON.
+    """Return the model as JSON in the format of XGBoost 3.2.
 
-    XGBoost computes in float32. Give it the features as numbers: Booleans as 0 and 1, decimals by their value, dates
-    and times as days or units since 1970-01-01, durations in their units, codes as they are. String categories are
-    written with their names; pass them as a Categorical of pandas or polars, or as their indices in
-    ``Feature.categories``, as those of other types. NULL and NaN are missing.
+    XGBoost computes in float32. Pass it the features as numbers: Booleans as 0 and 1, decimals by value, dates and
+    times as days or units since 1970-01-01, durations in their units, codes unchanged. String categories are written
+    with their names; pass them as a Categorical of pandas or polars, or as their indices in ``Feature.categories``,
+    like categories of other types. NULL and NaN are missing.
 
     - Values of float32 columns, and integers up to 2^24, reach the same leaves.
-    - Other values and thresholds are rounded, so that a value next to a threshold may go to the other side; a value
-      equal to the threshold never does.
+    - Other values and thresholds are rounded, so that a value near a threshold may change sides; a value equal to the
+      threshold never does.
     - Leaf values are rounded to float32, and XGBoost rounds the sum again after each tree.
-    - reg:huber, reg:fair and reg:mape, which XGBoost lacks, are written as reg:squarederror, whose prediction is the
-      margin, too.
+    - reg:huber, reg:fair and reg:mape, which XGBoost lacks, are written as reg:squarederror, which also predicts the
+      margin.
 
     Parameters
     ----------

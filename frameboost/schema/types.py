@@ -1,7 +1,7 @@
-"""Features and column types: the table of what a feature may be made of, in polars, in DuckDB and in a model file.
+"""Features and column types: the table of supported types, in polars, in DuckDB and in a model file.
 
-A value of a feature is handled in its *physical* form, one of three Python types. Order and equality of physical values
-are those of the column, so everything above the engines works on them:
+Values of features are handled in *physical* form, one of three Python types. Order and equality of physical values are
+those of the column, so that all code above the engines works on them:
 
 =============================================  ==========================================================
 type                                           physical form
@@ -18,12 +18,12 @@ type                                           physical form
 ``category(t)``                                as type ``t``, any but strings, whose values are names of categories
 =============================================  ==========================================================
 
-A new type of a family that exists (a wider integer, another unit of time) is one row of `_TYPES` below, and in
-`frameboost.dialects` the name of the type in each database that has it. What a type is in polars and in DuckDB,
-its physical dtype, its bounds and its scale all come from its row. A new *family* also needs a branch in those
-functions that turn physical values into something else:
+A new type of an existing family (a wider integer, another unit of time) is one row of `_TYPES` below, and in
+`frameboost.dialects` the name of the type in each database that has it. The row defines the type in polars and in
+DuckDB, its physical dtype, its bounds and its scale. A new *family* also needs a branch in the functions that convert
+physical values:
 
-- `FeatureType.shown` here: as people write it;
+- `FeatureType.shown` here: for people;
 - `frameboost.schema.types.physical_expr`, `frameboost.expressions.duckdb_sql.physical_sql`: from the column;
 - `frameboost.expressions.duckdb_sql.literal`, `frameboost.dialects.dialect.Dialect.literal` and
   `frameboost.compile.polars`: as a literal;
@@ -83,12 +83,12 @@ Physical = float | int | str
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """What there is to know of a type.
+    """The definition of a type.
 
     Attributes
     ----------
     family
-        Types of one family may replace each other when scoring.
+        The family; its types are interchangeable when scoring.
     polars
         The polars type whose values have this physical form.
     physical
@@ -96,7 +96,7 @@ class _Row:
     duckdb
         The type's name in DuckDB's SQL.
     reads_duckdb
-        The names of DuckDB's columns that are read as this type; None for ``duckdb`` alone.
+        The names of DuckDB types that are read as this one; None for ``duckdb`` alone.
     reads_polars
         Further polars types that are read as this one.
     bounds
@@ -104,9 +104,9 @@ class _Row:
     scale
         The value of one physical unit.
     unit
-        Of a time: ``"ms"``, ``"us"`` or ``"ns"``.
+        For times: ``"ms"``, ``"us"`` or ``"ns"``.
     widened
-        The type that holds all values of this one and of narrower ones, if it is another.
+        The type that holds all values of this one and of narrower ones, if different.
     is_categorical
         Whether splits are by set membership.
     """
@@ -217,7 +217,7 @@ def _row(name: str) -> _Row:
 
 @dataclass(frozen=True, slots=True)
 class FeatureType:
-    """The type of a feature's column, known by its ``name`` (see the table at the top of this module)."""
+    """The type of a feature's column, identified by its ``name`` (see the table at the top of this module)."""
 
     name: str
 
@@ -226,7 +226,7 @@ class FeatureType:
 
     @classmethod
     def from_polars(cls, dtype: pl.DataType) -> FeatureType | None:
-        """Return the type of a polars column, or None where such a column can't be a feature."""
+        """Return the type of a polars column, or None if such a column can't be a feature."""
         if isinstance(dtype, pl.Decimal):
             precision = dtype.precision or _MOST_DIGITS
             return (
@@ -241,7 +241,7 @@ class FeatureType:
 
     @classmethod
     def from_duckdb(cls, type_name: str) -> FeatureType | None:
-        """Return the type of a DuckDB column, or None where such a column can't be a feature."""
+        """Return the type of a DuckDB column, or None if such a column can't be a feature."""
         if match := re.fullmatch(r"DECIMAL\((\d+),\s*(\d+)\)", type_name):
             return cls(f"decimal({match[1]},{match[2]})")
         if re.match(r"ENUM\(.*\)$", type_name, re.DOTALL):
@@ -250,7 +250,7 @@ class FeatureType:
         return None if name is None else cls(name)
 
     def to_polars(self) -> pl.DataType:
-        """Return the polars type whose values have this type's physical form."""
+        """Return the polars type with this type's physical form."""
         return _row(self.name).polars
 
     @property
@@ -265,7 +265,7 @@ class FeatureType:
 
     @property
     def family(self) -> str:
-        """One of ``number boolean date timestamp timestamptz duration string``; types of one replace each other."""
+        """One of ``number boolean date timestamp timestamptz duration string``, whose types are interchangeable."""
         return _row(self.name).family
 
     @property
@@ -275,7 +275,7 @@ class FeatureType:
 
     @property
     def values(self) -> FeatureType:
-        """The type of the column's values: of ``category(date)`` dates, of codes int64, else the type itself."""
+        """The type of the column's values: dates for ``category(date)``, int64 for codes, else the type itself."""
         if self.name == "codes":
             return FeatureType("int64")
         match = _CATEGORY.fullmatch(self.name)
@@ -283,7 +283,7 @@ class FeatureType:
 
     @property
     def as_category(self) -> FeatureType:
-        """The type of a column whose values, of this type, are names of categories."""
+        """The type of a categorical column with values of this type."""
         return self if self.is_categorical else FeatureType(f"category({self.name})")
 
     @property
@@ -293,7 +293,7 @@ class FeatureType:
 
     @property
     def is_integer(self) -> bool:
-        """Whether the column holds whole numbers, as amounts."""
+        """Whether the column holds integers as numbers, not as categories."""
         return self.name.startswith(("int", "uint"))
 
     @property
@@ -319,7 +319,7 @@ class FeatureType:
 
     @property
     def scale(self) -> Fraction:
-        """The factor from physical values to numbers: 10**-s of a decimal, a time's unit in seconds, otherwise 1."""
+        """The factor from physical values to numbers: 10**-s for decimals, seconds per unit for times, else 1."""
         return _row(self.name).scale
 
     def accepts(self, value: object) -> bool:
@@ -334,7 +334,7 @@ class FeatureType:
         return bounds[0] <= value <= bounds[1]
 
     def holds(self, value: float) -> bool:
-        """Whether a finite float is exact in this type of floats.
+        """Whether a finite float is exact in this float type.
 
         >>> FeatureType("float32").holds(0.5), FeatureType("float32").holds(0.1), FeatureType("float64").holds(0.1)
         (True, False, True)
@@ -347,11 +347,11 @@ class FeatureType:
             return False
 
     def as_fraction(self, value: Physical) -> Fraction:
-        """Return a finite physical value times `scale`, exactly; not of strings."""
+        """Return a finite physical value times `scale`, exactly; not for strings."""
         return Fraction(value) * self.scale
 
     def scaled(self, value: Physical) -> float:
-        """Return the number of a decimal, and of every other type the physical value, as a float."""
+        """Return the number of a decimal, and the physical value of other types, as a float."""
         return float(self.as_fraction(value)) if self.precision_and_scale else float(value)
 
     def shown(self, value: Physical) -> str:
@@ -370,7 +370,7 @@ class FeatureType:
         return str(value)
 
     def holding(self, kind: FeatureType, value: Physical) -> Physical | None:
-        """Return the physical value that is exactly a value of another type; None if there is none. Not of strings.
+        """Return the physical value equal to a value of another type, or None; not for strings.
 
         >>> FeatureType("float32").holding(FeatureType("int8"), 2)
         2.0
@@ -386,16 +386,16 @@ class FeatureType:
         return nearest if nearest not in (None, math.inf, -math.inf) and self.as_fraction(nearest) == number else None
 
     def decimal(self, value: int) -> Decimal:
-        """Return the number of a physical value of a decimal type, with all digits."""
+        """Return the number of a decimal's physical value, with all digits."""
         assert self.precision_and_scale is not None
         # Built from digits, as arithmetic on a Decimal rounds to the 28 digits of the default context.
         return Decimal((int(value < 0), tuple(map(int, str(abs(value)))), -self.precision_and_scale[1]))
 
     def at_least(self, number: Fraction) -> Physical | None:
-        """Return ``number`` rounded up to a physical value of this type; None if all values of the type are below it.
+        """Return ``number`` rounded up to a physical value of this type; None if all values are below it.
 
-        ``x < at_least(number)`` holds for the same values x of this type as ``x < number``, so a threshold is carried
-        from one type to another without changing any decision. None means that it holds for all x.
+        ``x < at_least(number)`` holds for the same values x of this type as ``x < number``, so that thresholds can be
+        converted between types without changing decisions. None means that it holds for all x.
 
         >>> FeatureType("int8").at_least(Fraction(5, 2)), FeatureType("decimal(9,2)").at_least(Fraction(1, 3))
         (3, 34)
@@ -408,7 +408,7 @@ class FeatureType:
         return value if value <= highest else None
 
     def edges(self, thresholds: Sequence[Physical]) -> Sequence[Physical]:
-        """Return the values of this type that divide its values as ``thresholds`` do, which may lie between them."""
+        """Return values of this type that divide its values like ``thresholds``, which may lie between them."""
         return float32_at_least(thresholds).tolist() if self.name == "float32" else thresholds
 
     def __str__(self) -> str:
@@ -461,8 +461,8 @@ class Feature:
     type
         The column's type in training.
     categories
-        The distinct physical values of training, sorted; a category's *code* is its index in this tuple. Empty for
-        types that are not categorical.
+        The distinct physical values in training, sorted; a category's *code* is its index here. Empty for types that
+        are not categorical.
     zero_is_missing
         Whether numbers within `ZERO` of zero are missing values too (LightGBM's ``zero_as_missing``).
     """
@@ -477,7 +477,7 @@ class Feature:
 
 
 def column(name: str) -> pl.Expr:
-    """Return the column of that name; ``pl.col`` would take ``*`` and ``^...$`` for patterns.
+    """Return the column of that name; ``pl.col`` would interpret ``*`` and ``^...$`` as patterns.
 
     >>> pl.DataFrame({"*": [1], "x": [2]}).select(column("*")).columns
     ['*']
@@ -487,7 +487,7 @@ def column(name: str) -> pl.Expr:
 
 
 def free_name(name: str, names: Iterable[str]) -> str:
-    """Return the name, with underscores appended until no column has it, in whatever case.
+    """Return the name, with underscores appended until it is unused, ignoring case.
 
     >>> free_name("Day", ["DAY", "day_"])
     'Day__'
@@ -517,13 +517,13 @@ def typed_column(name: str, kind: FeatureType, values: Sequence[Physical | None]
 
 
 def category_column(feature: Feature, codes: Sequence[int] | None = None) -> pl.Series:
-    """Return categories, by default all, as a column of the feature's type has them."""
+    """Return categories, by default all, as a column of the feature's type."""
     values = feature.categories if codes is None else [feature.categories[code] for code in codes]
     return typed_column(feature.name, feature.type, values)
 
 
 def category_expr(feature: Feature) -> pl.Expr:
-    """Return a column in the type of its categories, null where the type does not hold the value; not of codes."""
+    """Return a column cast to the type of its categories, null if the type does not hold a value; not for codes."""
     values, kind = column(feature.name), feature.type
     if kind.name == "string":
         return values.cast(pl.String)  # Enum and Categorical refuse to be compared with values that they don't have
@@ -534,7 +534,7 @@ def category_expr(feature: Feature) -> pl.Expr:
 
 
 def in_utc(values: pl.Expr, kind: FeatureType) -> pl.Expr:
-    """Return a column of moments of any time zone in a type of UTC; untyped NULL is one, and numbers are none.
+    """Return a column of timestamps of any time zone in UTC; untyped NULL is accepted, numbers are not.
 
     ``dt.convert_time_zone`` refuses untyped NULL, and a cast alone takes numbers.
     """
@@ -543,13 +543,13 @@ def in_utc(values: pl.Expr, kind: FeatureType) -> pl.Expr:
 
 
 def known_expr(feature: Feature) -> pl.Expr:
-    """Return a column of categories, null where it has none of the feature's."""
+    """Return a categorical column with unknown categories as null."""
     values = category_expr(feature)
     return pl.when(values.is_in(category_column(feature).implode())).then(values)
 
 
 def text_expr(values: pl.Expr, kind: FeatureType) -> pl.Expr:
-    """Return a column of categories as text for people; NaN is null."""
+    """Return a categorical column as readable text; NaN is null."""
     if kind.family == "duration":
         return values.dt.to_string("polars")
     if kind.family == "number":
@@ -560,7 +560,7 @@ def text_expr(values: pl.Expr, kind: FeatureType) -> pl.Expr:
 
 
 def physical_values(values: pl.Series, kind: FeatureType) -> pl.Series:
-    """Return the physical values of a column, without a copy where it holds them already (see `physical_expr`)."""
+    """Return the physical values of a column, without a copy if possible (see `physical_expr`)."""
     if values.dtype == kind.physical_dtype and not kind.is_categorical:
         if not kind.is_float:
             return values
@@ -574,18 +574,18 @@ def physical_values(values: pl.Series, kind: FeatureType) -> pl.Series:
 
 
 def with_values(frame: pl.DataFrame) -> list[str]:
-    """Return the names of the columns with at least one value that is neither NULL nor NaN."""
+    """Return the names of the columns with at least one value other than NULL and NaN."""
     missing = frame.select(cs.float().fill_nan(None).null_count(), (~cs.float()).null_count()).row(0, named=True)
     return [name for name in frame.columns if missing[name] < frame.height]
 
 
 def not_zero(values: pl.Expr) -> pl.Expr:
-    """Return whether a number is further than `ZERO` from zero (see `Feature.zero_is_missing`)."""
+    """Whether a number is further than `ZERO` from zero (see `Feature.zero_is_missing`)."""
     return (values > ZERO) | (values < -ZERO)  # abs() would overflow on the smallest integer of a type
 
 
 def contiguous_array(values: pl.Series) -> npt.NDArray[np.float64] | None:
-    """Return float64 values as a contiguous array without copying them; None if they are others, or NULL."""
+    """Return float64 values as a contiguous array without a copy; None for other types or NULL."""
     if values.dtype != pl.Float64 or values.null_count():
         return None
     array = values.to_numpy()

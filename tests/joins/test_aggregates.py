@@ -209,7 +209,7 @@ def test_refused_joins_of_aggregates():
         fb.join(visits, untimed, before="at")
     with pytest.raises(fb.ParameterError, match="the key of the aggregates is 'customer', not 'day'"):
         fb.join(visits, timed, left_on="at", right_on="day")
-    with pytest.raises(fb.ParameterError, match=r"before is for a table that fb\.aggregate makes"):
+    with pytest.raises(fb.ParameterError, match=r"before is for aggregates; pass fb\.aggregate"):
         fb.join(visits, orders, on="customer", before="at")
     with pytest.raises(fb.DataError, match="'customer' has type String, and 'day' of dimension 1 has type Int64"):
         fb.join(visits, timed, on="customer", before="customer")
