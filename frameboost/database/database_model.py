@@ -852,7 +852,7 @@ class DatabaseModel:
         """Return a view of that name as the target of a query, created by one statement."""
         if replace and len(self.dialect.statements.replace_view) > 1:
             raise ParameterError(
-                f"{self.dialect.name} has no single statement that replaces a view and keeps its grants; use "
+                f"{self.dialect.name} has no statement that replaces a view and keeps its grants; use "
                 f"{advice('deploy_statements, which returns', 'the command deploy, which writes')} several"
             )
         return Destination("view", self.dialect.quote_path(name), replace)

@@ -421,7 +421,7 @@ def test_the_standard_error_is_that_of_a_mean():
     ({"by": ["who", "who"]}, "by column 'who' has the name of another column"),
     ({"eval_metric": "ndcg"}, "a query has no metric 'ndcg', .* it has 'rmse', .*'mae'"),
     ({"eval_metric": "nothing"}, "eval_metric must be"),
-    ({"kind": "gain"}, "kind='gain' is for models of classes"),
+    ({"kind": "gain"}, "kind='gain' is for models of one target of classes"),
     ({"kind": "metric"}, "kind must be one of .*did you mean 'metrics'"),
     ({"kind": "thresholds", "thresholds": []}, "thresholds must be a list of finite numbers"),
     ({"target": ["y", "y2"]}, "the model predicts 1 target"),

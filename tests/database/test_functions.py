@@ -384,7 +384,7 @@ def test_a_relation_given_for_a_string_leaves_no_result_unread(con):
 def test_a_result_that_is_not_read_to_its_end_is_not_dropped(con, form):
     con.execute("SELECT * FROM range(3)")
     assert con.fetchone() == (0,)
-    with pytest.raises(fb.errors.ParameterError, match="not read to its end"):
+    with pytest.raises(fb.errors.ParameterError, match="has a pending result"):
         fitted().register(con, "score", form=form)
     assert con.fetchall() == [(1,), (2,)]
     fitted().register(con, "score", form=form)

@@ -335,7 +335,7 @@ def test_what_can_not_be_done_is_said(model):
     assert "it must be of strings, integers or Booleans" in message(lambda: model.conform(LATER, "y", groups="share"))
     assert "target column 'Y' is not in the data" in message(lambda: model.conform(LATER, "Y"))
     assert "takes numbers of 0 or more; target 'y'" in message(lambda: fitted("count:poisson").conform(LATER, "y"))
-    assert "the data lacks column 'shop', by whose" in message(lambda: shops.predict(NEW.drop("shop"), "interval"))
+    assert "the data lacks column 'shop', the groups" in message(lambda: shops.predict(NEW.drop("shop"), "interval"))
     assert "has type Int32, but the" in message(lambda: shops.predict(NEW.with_columns(shop=1), "interval"))
     assert "also depends on column 'shop'" in message(lambda: shops.partial_dependence(NEW[:9], "x", output="interval"))
     assert shops.predict(NEW.drop("shop")).equals(model.predict(NEW))

@@ -209,7 +209,7 @@ def test_nothing_is_left_of_a_report_that_fails(model, tmp_path):
     path.write_text("before", encoding="utf-8")
     for wrong, message in (
         ({"target": "nothing"}, "'nothing' is not in the data"), ({"dialect": "cobol"}, "dialect must be one of"),
-        ({"groups": "x"}, "groups goes with labels"), ({"target": "y", "groups": "nobody"}, "groups column 'nobody'"),
+        ({"groups": "x"}, "groups needs labels"), ({"target": "y", "groups": "nobody"}, "groups column 'nobody'"),
         ({"training": DATA.drop("x")}, "lacks 1 feature"), ({"training": 5}, "training is a int"),
     ):  # fmt: skip
         with pytest.raises(fb.FrameboostError, match=message):
@@ -451,7 +451,7 @@ def test_groups_beyond_the_most_frequent_are_counted(tmp_path):
     for wrong, message in refused:
         with pytest.raises(fb.FrameboostError, match=re.escape(message)):
             reported(model, tmp_path, DATA, "y", **wrong)
-    with pytest.raises(fb.FrameboostError, match="by goes with labels"):
+    with pytest.raises(fb.FrameboostError, match="by needs labels"):
         reported(model, tmp_path, DATA, by="kind")
 
 

@@ -170,7 +170,7 @@ def test_models_of_other_kinds_are_loaded_or_refused(tmp_path):
     assert classifier.classes_.tolist() == ["early", "late"]
     np.testing.assert_array_equal(classifier.predict(frame[["x"]]), model.predict(frame, "class").to_numpy())
     with pytest.raises(
-        fb.ParameterError, match=r"^the model has objective 'reg:squarederror', which is not one of a clas"
+        fb.ParameterError, match=r"^the model has objective 'reg:squarederror', which is not for a clas"
     ):
         fb.FrameBoostClassifier().load_model(fb.FrameBoostRegressor(n_estimators=1).fit(X, Y).model_)
 
