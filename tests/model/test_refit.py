@@ -124,7 +124,7 @@ def test_a_calibration_does_not_turn_a_constraint_round():
 
 
 @cases(("target", "objective", "again", "roles", "message"), [
-    ("life", "survival:aft", "life", {}, "objective 'survival:aft' needs label_upper_bound, the column of upper bounds"),
+    ("life", "survival:aft", "life", {}, "objective 'survival:aft' needs label_upper_bound, the column of upper"),
     ("y", None, "y", {"label_upper_bound": "m"}, "label_upper_bound is for objective 'survival:aft', not for 'reg:squ"),
     ("y", None, "y", {"group": "x"}, "group is for the rank:* objectives"),
     ("y", None, ["y", "m"], {}, "the model predicts 1 target, not 2"),
