@@ -209,7 +209,7 @@ def _train(options: argparse.Namespace) -> None:
 
 def _facts(model: Model, planned: FitPlan, options: argparse.Namespace) -> dict[str, str]:
     """Return facts about a model, its training and its quality, by name."""
-    leaves = sum(tree.n_leaves for tree in model.ensemble.trees)
+    leaves = model.ensemble.n_leaves
     held_out = (cast("LocalSource", source).count_rows() for source in planned.held_out.values())
     counts = [f"{cast('LocalSource', planned.source).count_rows():,} to train on"]
     counts += [f"{n_rows:,} to validate on" for n_rows in held_out]

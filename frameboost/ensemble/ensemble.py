@@ -20,7 +20,7 @@ from frameboost.joins.star_sources import TableJoin
 from frameboost.losses.loss import Loss, Offset
 from frameboost.losses.outputs import Interval, Output, output_of
 from frameboost.schema.types import Feature, FeatureType
-from frameboost.trees.tree import Tree, TreeColumns, are_linear
+from frameboost.trees.tree import Tree, TreeColumns, are_linear, count_leaves
 
 __all__ = ["Ensemble", "Labels", "TrainingRecord"]
 
@@ -198,6 +198,11 @@ class Ensemble:
         if columns == self.offset.columns:
             return self
         return replace(self, offset=Offset("base_margin", columns), in_file=self)
+
+    @property
+    def n_leaves(self) -> int:
+        """The number of leaves of all trees."""
+        return count_leaves(self.trees)
 
     @property
     def is_linear(self) -> bool:

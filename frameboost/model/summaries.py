@@ -185,7 +185,7 @@ def _classes(ensemble: Ensemble) -> str:
 
 def _leaves(ensemble: Ensemble) -> str:
     """Return how many leaves there are, and how many of them have slopes."""
-    leaves = sum(tree.n_leaves for tree in ensemble.trees)
+    leaves = ensemble.n_leaves
     linear = sum(len(tree.linear_leaves()) for tree in ensemble.trees)
     return counted(leaves, "leaf", "leaves") + (f", {linear:,} with slopes" if linear else "")
 

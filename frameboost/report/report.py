@@ -91,7 +91,7 @@ _MAX_LABELS = 6
 
 def _about(material: Material) -> Section:
     ensemble, model = material.ensemble, material.model
-    leaves = sum(tree.n_leaves for tree in ensemble.trees)
+    leaves = ensemble.n_leaves
     used = split_features(ensemble.trees)
     rows: list[tuple[object, object]] = [
         ("objective", code(ensemble.loss.name)),
@@ -242,7 +242,7 @@ def _importance(material: Material) -> Section:
     if BIAS in model.features:
         text = f"There are no SHAP values, as a feature is named {BIAS}, which is the name of their constant."
         return Section("importance", "What matters", [*parts, note(text)])
-    leaves = sum(tree.n_leaves for tree in ensemble.trees)
+    leaves = ensemble.n_leaves
     rows = max(100, min(_EXPLAINED_ROWS, _EXPLAINED_LEAVES // max(1, leaves)))
     for output in range(min(ensemble.n_outputs, _MAX_EXPLAINED)):
         chart = plots.shap_summary(model, material.rows, top=_MAX_IMPORTANT, output=output, rows=rows)
@@ -380,7 +380,7 @@ def _sql(material: Material) -> Section:
 
 def _sizes(material: Material) -> list[Raw]:
     """Return the size of the model in each dialect."""
-    leaves = sum(tree.n_leaves for tree in material.ensemble.trees)
+    leaves = material.ensemble.n_leaves
     if leaves > _MAX_SIZED:
         return [note(f"Sizes in other dialects are left out, as the model has {leaves:,} leaves.")]
     sizes = sizes_by_dialect(material.model)

@@ -167,10 +167,10 @@ class LinearColumns:
                  for size, features, numbers in of_leaves]  # fmt: skip
         return dict(zip(self.node.tolist(), map(LinearLeaf, self.constant.tolist(), terms), strict=True))
 
-    def among(self, values: Mapping[int, float]) -> LinearColumns:
-        """Return all leaves of a tree from its plain values by node, ascending; others have no terms."""
-        node, constant = np.array(list(values)), np.array(list(values.values()))
-        feature, terms = np.full((len(node), MAX_TERMS), _NO_FEATURE), np.zeros((len(node), *self.terms.shape[1:]))
+    def among(self, node: IntArray, value: FloatArray) -> LinearColumns:
+        """Return all leaves of a tree from their numbers, ascending, and plain values; others have no terms."""
+        constant, feature = value.copy(), np.full((len(node), MAX_TERMS), _NO_FEATURE)
+        terms = np.zeros((len(node), *self.terms.shape[1:]))
         at = np.searchsorted(node, self.node)
         constant[at], feature[at], terms[at] = self.constant, self.feature, self.terms
         return LinearColumns(node, constant, feature, terms)

@@ -62,6 +62,7 @@ __all__ = [
     "TreeColumns",
     "are_linear",
     "are_on_leaf_grid",
+    "count_leaves",
     "largest_values",
     "linear_columns",
     "on_leaf_grid",
@@ -604,6 +605,13 @@ def linear_columns(trees: Sequence[Tree]) -> LinearColumns | None:
     of_trees = zip(accumulate(map(len, trees), initial=0), trees, strict=False)
     leaves = {root + node: leaf for root, tree in of_trees for node, leaf in tree.linear_leaves().items()}
     return LinearColumns.of(leaves) if leaves else None
+
+
+def count_leaves(trees: Sequence[Tree]) -> int:
+    """Return the number of leaves of trees."""
+    if isinstance(trees, ColumnTrees):
+        return int(np.count_nonzero(trees.columns.nodes["feature"] == LEAF))
+    return sum(tree.n_leaves for tree in trees)
 
 
 def are_linear(trees: Sequence[Tree]) -> bool:

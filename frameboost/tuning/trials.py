@@ -128,7 +128,7 @@ class Trial:
     @property
     def leaves(self) -> int:
         """The number of leaves of all trees, which their SQL is as long as."""
-        return sum(tree.n_leaves for model in self.models.values() for tree in model.ensemble.trees)
+        return sum(model.ensemble.n_leaves for model in self.models.values())
 
 
 class _MustBeFinite:

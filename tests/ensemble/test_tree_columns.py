@@ -3,7 +3,7 @@
 import numpy as np
 
 from frameboost.trees.linear_leaves import LinearLeaf, LinearTerm
-from frameboost.trees.tree import LEAF, ColumnTrees, Tree, TreeColumns
+from frameboost.trees.tree import LEAF, ColumnTrees, Tree, TreeColumns, count_leaves
 
 
 def split(feature: int, threshold=None, categories=None, values=(-1.0, 2.0), **more) -> Tree:
@@ -52,3 +52,8 @@ def test_depths():
         (2, LEAF, 4, LEAF, LEAF), (0.0,) * 5, (0.0,) * 5, (0.0,) * 5,
     )  # fmt: skip
     assert TreeColumns.of((*FIRST, chain, *SECOND)).depths() == [1, 0, 2, 1, 1, 1]
+
+
+def test_leaves_are_counted_alike_in_columns_and_in_trees():
+    trees = (*FIRST, *SECOND)
+    assert count_leaves(trees) == count_leaves(ColumnTrees(TreeColumns.of(trees))) == 2 + 1 + 3 * 2

@@ -517,8 +517,9 @@ class MemoryEngine(ArrayEngine):
         is_own, margins = grown is self._grown, self.margins(margin)
         if linear:
             leaves = np.flatnonzero(grown.left < 0)
-            values = dict(zip(leaves.tolist(), grown.value[leaves].tolist(), strict=True))
-            self._numbers.add(values, linear, margins, None if is_own else self._nodes_of_rows(grown))
+            values = grown.value[leaves]
+            node_of = None if is_own else self._nodes_of_rows(grown)
+            self._numbers.add(linear.among(leaves, values), values, margins, node_of)
         elif is_own:
             self.partition.add_values(grown.value, margins)
         else:
@@ -597,7 +598,8 @@ class MemoryEngine(ArrayEngine):
 
     def add_linear_leaves(self, values: Mapping[int, float], linear: LinearColumns, margin: str) -> None:
         """See `LinearEngine.add_linear_leaves`."""
-        self._numbers.add(values, linear, self.margins(margin))
+        plain = np.array(list(values.values()))
+        self._numbers.add(linear.among(np.array(list(values)), plain), plain, self.margins(margin))
 
     def node_quantiles(self, value: Scalar, weight: Scalar | None, alpha: float) -> dict[int, float]:
         """See `Engine.node_quantiles`."""

@@ -7,7 +7,7 @@ a leaf's terms are, then -1.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 import numpy as np
 import polars as pl
@@ -67,13 +67,12 @@ class Numbers:
         return out
 
     def add(
-        self, values: Mapping[int, float], linear: LinearColumns, margins: FloatArray, node_of: IntArray | None = None
+        self, leaves: LinearColumns, values: FloatArray, margins: FloatArray, node_of: IntArray | None = None
     ) -> None:
-        """Add the values of leaves, of which some are linear, to the margins of their rows.
+        """Add the values of all leaves (see `LinearColumns.among`) to the margins of their rows.
 
-        ``node_of`` is the leaf of each row, None for the leaves of the partition.
+        ``values`` are the plain ones; ``node_of`` is the leaf of each row, None for the leaves of the partition.
         """
-        leaves = linear.among(values)
         if node_of is None:
             pieces, _ = self._partition.shares(leaves.node, drawn_only=False)
             rows = self._partition.rows
@@ -82,7 +81,7 @@ class Numbers:
             starts, stops = (np.searchsorted(node_of, leaves.node, side, rows) for side in ("left", "right"))
             pieces = np.stack([np.arange(len(leaves)), starts, stops], axis=1)
         columns, terms = self._column_of[leaves.feature], leaves.read_terms()
-        arrays = rows, self._numbers, columns, terms, leaves.constant, np.array(list(values.values())), margins
+        arrays = rows, self._numbers, columns, terms, leaves.constant, values, margins
         self._over(len(leaves), lambda some: add_linear(pieces, some, *arrays))
 
     def _over(self, n_leaves: int, run: Callable[[tuple[int, int]], object]) -> None:

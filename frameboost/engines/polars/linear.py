@@ -44,11 +44,12 @@ def leaf_sums(rows: pl.LazyFrame, grids: LinearColumns, offsets: FloatArray) -> 
 
 def linear_value(values: Mapping[int, float], linear: LinearColumns) -> pl.Expr:
     """Return the value of each row's leaf, over ``node`` and the numbers' roles."""
-    leaves = linear.among(values)
+    plain = np.array(list(values.values()))
+    leaves = linear.among(np.array(list(values)), plain)
     slopes = (_lookup(leaves.node, of_slot) for of_slot in leaves.terms[..., 0].T)
     terms = (slope * u for slope, u in zip(slopes, _on_grids(leaves), strict=False))
     total = reduce(pl.Expr.add, terms, _lookup(leaves.node, leaves.constant))
-    return pl.coalesce(total, _lookup(leaves.node, np.array(list(values.values()))))
+    return pl.coalesce(total, _lookup(leaves.node, plain))
 
 
 def _by_leaf(
