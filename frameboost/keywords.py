@@ -71,7 +71,7 @@ class _Parameters(TypedDict, total=False):
     tweedie_variance_power: float
     aft_loss_distribution: Literal["normal", "logistic", "extreme"]
     aft_loss_distribution_scale: float
-    lambdarank_pair_method: Literal["topk"]
+    lambdarank_pair_method: Literal["topk", "mean"]
     lambdarank_num_pair_per_sample: int | None
     lambdarank_normalization: bool
     lambdarank_score_normalization: bool

@@ -228,6 +228,11 @@ def plan_fit(
     description = choose_engine(engine, source, method.contract, method.setting, settings.n_jobs, shards)
     if isinstance(objective, Objective) and objective.is_function:
         description.check_arrays(f"objective {shown(objective.name)}")
+    if settings.lambdarank_pair_method == "mean" and not description.has_arrays:
+        raise ParameterError(
+            f"lambdarank_pair_method='mean' draws pairs of rows in memory, and engine {shown(description.name)} has "
+            "none there; use 'topk', or an engine of this machine, such as 'numba'"
+        )
     margins: dict[str, str] = {}
     if initial is not None:
         held_out = {key: HeldOut(with_margins(part.source, initial)[0]) for key, part in held_out.items()}

@@ -503,8 +503,11 @@ def _means(tree: _SavedTree, values: list[float]) -> list[float]:
 # --- objectives and base margins --------------------------------------------------------------------------------------
 
 # By objective: the document's object with its parameters, and their names, which are frameboost's too.
-_OF_RANKING = ("lambdarank_param", ("lambdarank_num_pair_per_sample", "lambdarank_normalization",
-                                    "lambdarank_score_normalization", "ndcg_exp_gain"))  # fmt: skip
+_OF_RANKING = (
+    "lambdarank_param",
+    ("lambdarank_pair_method", "lambdarank_num_pair_per_sample", "lambdarank_normalization",
+     "lambdarank_score_normalization", "ndcg_exp_gain"),
+)  # fmt: skip
 _OF_POSITIVES = ("reg_loss_param", ("scale_pos_weight",))
 _OF_CLASSES = ("softmax_multiclass_param", ("num_class",))
 OBJECTIVE_PARAMETERS: dict[str, tuple[str, tuple[str, ...]]] = {
@@ -633,7 +636,7 @@ def _read_parameters(objective: Mapping[str, Any], name: str) -> tuple[dict[str,
     if name == "count:poisson" and "max_delta_step" not in parameters:
         parameters["max_delta_step"] = _POISSON_STEP
     # Before XGBoost 2 pairs were drawn at random; such documents have another object.
-    same = values.get("lambdarank_pair_method", "topk") == "topk" and values.get("lambdarank_unbiased", "0") in ("0", 0)
+    same = values.get("lambdarank_unbiased", "0") in ("0", 0)
     return {
         key: value for key, value in parameters.items() if value is not None
     }, same and "lambda_rank_param" not in objective
@@ -667,6 +670,7 @@ _READERS: dict[str, Callable[[object, str], Any]] = {
     "expectile_alpha": _numbers,
     "num_class": lambda text, key: _read_count({key: text}, key),
     "aft_loss_distribution": lambda text, key: text,
+    "lambdarank_pair_method": lambda text, key: text,
     "lambdarank_num_pair_per_sample": _pairs,
     "lambdarank_normalization": _flag,
     "lambdarank_score_normalization": _flag,

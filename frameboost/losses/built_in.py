@@ -687,6 +687,7 @@ def log_gamma(x: str) -> str:
 
 # XGBoost's default for pairs, and for metrics without an @.
 DEFAULT_TRUNCATION = 32
+_EVERY_ROW = 2**31 - 1
 
 # 1 / log2(x) = ln 2 / ln x
 _LN_2 = "0.6931471805599453"
@@ -737,13 +738,17 @@ def label_check(change: Literal["ndcg", "map"], *, exponential: bool) -> tuple[s
 def ranking_loss(
     change: Change,
     *,
+    lambdarank_pair_method: str,
     lambdarank_num_pair_per_sample: int | None,
     lambdarank_normalization: bool,
     lambdarank_score_normalization: bool,
     ndcg_exp_gain: bool,
+    seed: int,
 ) -> Loss:
     """Return the loss ``rank:<change>``."""
-    truncation = lambdarank_num_pair_per_sample or DEFAULT_TRUNCATION
+    are_drawn = lambdarank_pair_method == "mean"
+    n_pairs = lambdarank_num_pair_per_sample or (1 if are_drawn else DEFAULT_TRUNCATION)
+    truncation = _EVERY_ROW if are_drawn else n_pairs
     margin = Expression("margin", ("margin",))
     terms: dict[str, Term] = {
         "rank": OverQuery("rank", margin),
@@ -757,9 +762,11 @@ def ranking_loss(
         ),
     }
     terms |= _change_terms(change, truncation, exponential=ndcg_exp_gain)
-    terms["pairs"] = RankingPairs(change, truncation, lambdarank_score_normalization)
+    terms["pairs"] = RankingPairs(change, n_pairs, lambdarank_score_normalization, seed if are_drawn else None)
     scale = "1 / mean_weight"
-    if lambdarank_normalization:
+    if lambdarank_normalization and are_drawn:
+        scale = f"1 / mean_weight / {n_pairs}"
+    elif lambdarank_normalization:
         # Each pair is counted in both of its rows, so this is twice the sum over pairs, as in XGBoost.
         terms["pull"] = OverQuery("sum", Expression("pair_size", ("pair_size",)), on_grid=True)
         scale = f"CASE WHEN pull > 0 THEN LN(1 + pull) / {_LN_2} / pull ELSE 1 END / mean_weight"
@@ -768,7 +775,8 @@ def ranking_loss(
         Expression("pair_g * scale", ("pair_g", "scale")), Expression("pair_h * scale", ("pair_h", "scale"))
     )
     words, condition = ("", None) if change == "pairwise" else label_check(change, exponential=ndcg_exp_gain)
-    metric = f"{'map' if change == 'map' else 'ndcg'}@{truncation}"
+    metric = "map" if change == "map" else "ndcg"
+    metric = metric if are_drawn else f"{metric}@{truncation}"
     return Loss(
         f"rank:{change}", (derivatives,), (margin,), metric, terms, start=Start("margins", (0.0,)), roles=("qid",),
         label_requirement=words, label_condition=condition,

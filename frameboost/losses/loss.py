@@ -138,8 +138,9 @@ _CHANCE = "(1 / (1 + EXP(CASE WHEN label_i > label_j THEN margin_i - margin_j EL
 class RankingPairs:
     """LambdaMART's sums over the pairs of a query's rows (Burges 2010, section 7).
 
-    A pair is a row i among the first ``truncation`` ranks, and a row j with another label at a later rank. Its λ pulls
-    the more relevant of the two up and pushes the other down, by |λ|, ``size``. Each row gets the terms
+    A pair is a row i among the first ``truncation`` ranks, and a row j with another label at a later rank; with a
+    ``seed``, any row i and each of ``truncation`` rows j with other labels that are drawn for it. Its λ pulls the more
+    relevant of the two up and pushes the other down, by |λ|, ``size``. Each row gets the terms
 
     - ``pair_g``: the sum of |λ| over the pairs that push it down, less that over those that pull it up;
     - ``pair_h``: the sum of the second derivatives, ``curvature``;
@@ -150,14 +151,17 @@ class RankingPairs:
     change
         The metric that defines |ΔZ|: NDCG, MAP, or ``pairwise``, where it is 1.
     truncation
-        XGBoost's ``lambdarank_num_pair_per_sample`` for the method ``topk``.
+        XGBoost's ``lambdarank_num_pair_per_sample``.
     by_difference
         Whether |ΔZ| is divided by the difference of the scores (``lambdarank_score_normalization``).
+    seed
+        The seed of the draws of XGBoost's method ``mean``; None for its method ``topk``.
     """
 
     change: Change
     truncation: int
     by_difference: bool
+    seed: int | None = None
 
     @property
     def columns(self) -> tuple[str, ...]:

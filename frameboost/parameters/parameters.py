@@ -762,14 +762,23 @@ class Parameters:
         "normal", "Distribution of Z in survival:aft, where ln y = ŷ + σZ."
     )
     aft_loss_distribution_scale: float = declared(1.0, "σ of survival:aft.", above=0)
-    lambdarank_pair_method: Literal["topk"] = declared(
-        "topk", "Pairs of rows of a query for rank:*: each of its top rows by score with every row ranked below it."
+    lambdarank_pair_method: Literal["topk", "mean"] = declared(
+        "topk",
+        "Pairs of rows of a query for rank:*: `topk` pairs each of its top rows by score with every row ranked below, "
+        "`mean` each row with rows of other labels, which are drawn.",
+        engines="all; `mean`: numba, polars, duckdb",
     )
     lambdarank_num_pair_per_sample: int | None = declared(
-        None, "Number of top rows of a query in pairs; by default 32.", low=1, high=_MAX_INTEGER
+        None,
+        "Number of top rows of a query in pairs, by default 32; with `mean` the number of rows drawn for each row, by "
+        "default 1.",
+        low=1,
+        high=_MAX_INTEGER,
     )
     lambdarank_normalization: bool = declared(
-        True, "Whether to scale the gradients of a query by log2(1 + s) / s, with s their sum over its pairs."
+        True,
+        "Whether to scale the gradients of a query by log2(1 + s) / s, with s their sum over its pairs; with `mean` by "
+        "1 / `lambdarank_num_pair_per_sample`.",
     )
     lambdarank_score_normalization: bool = declared(
         True, "Whether to divide the weight of a pair by the difference of its scores."

@@ -239,7 +239,7 @@ def test_all_objectives(objective):
 
 @pytest.mark.parametrize(
     ("objective", "more"),
-    [("reg:quantileerror", {"quantile_alpha": [0.9, 0.1]}), ("rank:ndcg", {"lambdarank_pair_method": "mean"}),
+    [("reg:quantileerror", {"quantile_alpha": [0.9, 0.1]}),
      ("rank:ndcg", {"lambdarank_unbiased": True}), ("reg:tweedie", {"tweedie_variance_power": 1.0})],
 )  # fmt: skip
 def test_what_is_trained_otherwise_is_known_by_its_link(objective, more):

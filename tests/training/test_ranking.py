@@ -225,6 +225,74 @@ def test_queries_of_many_labels_have_the_sums_of_their_pairs(n_labels):
     np.testing.assert_allclose(found.T, expected, rtol=1e-9, atol=1e-9)
 
 
+# --- drawn pairs ------------------------------------------------------------------------------------------------------
+
+
+@cases("objective", LOSSES)
+@cases("settings", [{}, {"lambdarank_num_pair_per_sample": 3}, {"lambdarank_normalization": False,
+                    "lambdarank_num_pair_per_sample": 2, "lambdarank_score_normalization": False}])  # fmt: skip
+def test_where_there_is_one_partner_to_draw_predictions_are_xgboosts(objective, settings):
+    # Queries of two rows with the labels 0 and 1.
+    frame = data(n=200).with_columns(query=pl.int_range(200) // 2)
+    frame = frame.with_columns(y=(pl.int_range(200) + pl.col("query") % 3 // 2) % 2, w=1.0 + pl.col("query") % 2)
+    settings = settings | {"lambdarank_pair_method": "mean"}
+    metric = "map" if objective == "rank:map" else "ndcg"
+    expected, history = xgboosts(frame, objective, [metric], weighted=True, **settings)
+    model = fb.fit(frame, "y", objective=objective, weight="w", train_metrics=True, valid=frame, tree_method="exact",
+                   **SHAPE, **settings)  # fmt: skip
+    np.testing.assert_allclose(model.predict(frame).to_numpy(), expected, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(model.history[f"train_{metric}"].to_numpy(), history[f"train_{metric}"], rtol=1e-7)
+
+
+def test_partners_are_drawn_evenly_from_the_rows_of_other_labels():
+    label, margin = np.array([2.0, 0.0, 1.0, 0.0, 1.0, 0.0]), np.array([0.3, -0.5, 0.1, 0.9, -1.0, 0.2])
+    size = 1 / (1 + np.exp(np.subtract.outer(margin, margin) * np.sign(np.subtract.outer(label, label))))
+    is_pair = np.not_equal.outer(label, label)
+    # Row i draws each of its n_i others with the probability 1 / n_i, and is drawn by row j with 1 / n_j.
+    often = is_pair * (1 / is_pair.sum(axis=1)[:, None] + 1 / is_pair.sum(axis=1)[None, :])
+    expected = np.stack([
+        -(often * size * np.sign(np.subtract.outer(label, label))).sum(axis=1),
+        (often * 2 * size * (1 - size)).sum(axis=1), (often * size).sum(axis=1),
+    ])  # fmt: skip
+    n = 6000
+    with closing(Workers(1)) as workers:
+        queries = Queries(np.zeros(6, np.int64), workers)
+        columns = {"label": label, "margin": margin, "rank": queries.window("rank", margin, None),
+                   "highest": np.full(6, 0.9), "lowest": np.full(6, -1.0)}  # fmt: skip
+        drawn = [RankingPairs("pairwise", n, by_difference=False, seed=seed) for seed in (1, 2)]
+        found = [pair_sums(queries, columns, pairs, grid_offset(1.0, 12 * n), workers) / n for pairs in drawn]
+    for each in found:
+        np.testing.assert_allclose(each, expected, atol=6 / np.sqrt(n))
+    assert not np.array_equal(*found)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("objective", LOSSES)
+def test_drawn_pairs_are_the_same_everywhere(objective):
+    frame = of_loss(objective)
+    options = {"objective": objective, "lambdarank_pair_method": "mean", "weight": "w", **SHAPE}
+    model = fb.fit(frame, "y", **options)
+    moved = frame.sort(pl.col("query").hash(), maintain_order=True)  # queries in another order
+    engines = [(frame, {"engine": engine}) for engine in ("polars", "duckdb")]
+    for rows, more in (*engines, (moved, {}), (frame, {"shards": 3}), (duckdb.sql("FROM moved"), {})):
+        other = fb.fit(rows, "y", **options, **more)
+        assert other.trees["feature"].to_list() == model.trees["feature"].to_list()
+        np.testing.assert_allclose(other.predict(frame), model.predict(frame), rtol=1e-9, atol=1e-9)
+    assert fb.fit(frame, "y", seed=1, **options).trees.to_dicts() != model.trees.to_dicts()
+    # They help: from round to round the order is better.
+    longer = fb.fit(frame, "y", train_metrics=True, valid=frame, **options | {"n_estimators": 30}).history
+    assert longer[:, 1][-1] > longer[:, 1][0]
+
+
+def test_a_database_does_not_draw_pairs():
+    con = duckdb.connect()
+    con.register("rows_", data().with_row_index("id").to_arrow())
+    con.execute("CREATE TABLE t AS FROM rows_")
+    table = fb.table(con, "t", key="id", dialect="duckdb")
+    with pytest.raises(fb.ParameterError, match=r"^lambdarank_pair_method='mean' draws pairs of rows in memory, and "):
+        fb.fit(table, "y", objective="rank:ndcg", lambdarank_pair_method="mean", engine="sql", **SHAPE)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("n_rows", [1, 3, 1000])
 def test_queries_of_one_row_or_one_label_have_no_gradient(n_rows):
@@ -313,7 +381,7 @@ def test_small_gains_are_kept_beside_very_large_ones():
         ({"objective": "reg:squarederror"}, fb.ParameterError, "group is for the rank:\\* objectives, for the metrics"),
         ({"objective": "reg:squarederror", "group": None, "eval_metric": "ndcg"}, fb.ParameterError,
          "eval_metric 'ndcg' needs group"),
-        ({"lambdarank_pair_method": "mean"}, fb.ParameterError, "must be one of 'topk', not 'mean'"),
+        ({"lambdarank_pair_method": "means"}, fb.ParameterError, "must be one of 'topk', 'mean', not 'means'"),
         ({"lambdarank_normalization": 1}, fb.ParameterError, "lambdarank_normalization must be True or False, not 1"),
         ({"lambdarank_num_pair_per_sample": 0}, fb.ParameterError, "must be an integer of at least 1 and at most"),
         ({"lambdarank_unbiased": True}, fb.ParameterError, "unknown parameter 'lambdarank_unbiased'"),

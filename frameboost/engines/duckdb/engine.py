@@ -44,6 +44,7 @@ from frameboost.engines.duckdb.binning import (
 from frameboost.engines.duckdb.linear import LeafQuery, leaf_sql
 from frameboost.engines.fixed_terms import FixedTerms, names_used, terms_apart, used_terms
 from frameboost.engines.query_costs import kernel_pays
+from frameboost.engines.ranking.queries import Queries
 from frameboost.errors import ParameterError
 from frameboost.expressions.draws import RowPositions, draw_sql
 from frameboost.expressions.duckdb_sql import is_missing, render
@@ -58,6 +59,7 @@ from frameboost.expressions.grid import (
     rounded_on,
 )
 from frameboost.losses.loss import PAIR_SUMS, RankingPairs
+from frameboost.runtime.workers import Workers, kept_workers
 from frameboost.schema.types import Feature, Physical
 from frameboost.splits.split import FloatArray, IntArray, Split, Stats
 from frameboost.trees.linear_leaves import LinearColumns
@@ -232,6 +234,7 @@ class TableEngine:
         self.gradients = GradientTable(session)
         self._bins: str | None = None
         self._margins: dict[str, str] = {}  # margin -> its table, which has a column of the same name
+        self._by_query: Queries | None = None
         self._added: dict[str, str] = {}  # column of every row that is computed apart -> its table
         self._terms: dict[str, Scalar | Cumulative | QueryWindow] = {}
         self._fixed = FixedTerms(self.roles)
@@ -420,6 +423,9 @@ class TableEngine:
 
     def sum_pairs(self, pairs: RankingPairs, offset: float) -> None:
         """See `Engine.sum_pairs`."""
+        if pairs.seed is not None:  # of which SQL has no draws
+            self.sum_pairs_in_memory(pairs, offset, kept_workers())
+            return
         self._store_fixed_terms()
         rows, names = self.query()
         of_pair = {f"{name}_{side}": f"{side}.{names[name]}" for side in "ij" for name in pairs.columns}
@@ -430,6 +436,20 @@ class TableEngine:
             curvature=Rounded(pairs.curvature, offset).to_sql(of_pair),
         )  # fmt: skip
         self._added |= dict.fromkeys(PAIR_SUMS, table)
+
+    def sum_pairs_in_memory(self, pairs: RankingPairs, offset: float, workers: Workers) -> None:
+        """Do the same by a kernel over arrays."""
+        # It needs numba, as what the package imports at once does not.
+        from frameboost.engines.ranking.pairs import columns_read, pair_sums
+
+        self._store_fixed_terms()
+        columns = self.computed({name: Expression(name, (name,)) for name in columns_read(pairs)})
+        if self._by_query is None:
+            queries = self.session.columns(f"SELECT qid FROM {self.bins} {self.in_bin_order}")["qid"]
+            _, query_of = np.unique(queries, return_inverse=True)
+            self._by_query = Queries(query_of, workers)
+        sums = pair_sums(self._by_query, columns, pairs, offset, workers)
+        self.store_arrays(dict(zip(PAIR_SUMS, sums, strict=True)))
 
     def computed(self, values: Mapping[str, Scalar]) -> dict[str, FloatArray]:
         """See `ArrayRows.computed`."""

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import numpy as np
+import polars as pl
 from numba import carray  # type: ignore[attr-defined]
 
 from frameboost.engines.elementary import exponentials, has_exact_exponentials
 from frameboost.engines.ranking.queries import Queries
+from frameboost.expressions.draws import draw_key, draws
 from frameboost.losses.loss import RankingPairs
 from frameboost.runtime.intrinsics import as_pointer
 from frameboost.runtime.kernel import kernel, read_only
@@ -28,6 +30,8 @@ _CHANGES = {
 
 def columns_read(pairs: RankingPairs) -> tuple[str, ...]:
     """Return the columns that `pair_sums` reads."""
+    if pairs.seed is not None:
+        return pairs.columns
     return ("label", "margin", "rank", *_CHANGES[pairs.change][1])
 
 
@@ -35,6 +39,8 @@ def pair_sums(
     queries: Queries, columns: Mapping[str, FloatArray], pairs: RankingPairs, offset: float, workers: Workers
 ) -> FloatArray:
     """Return ``pair_g``, ``pair_h`` and ``pair_size`` of every row, (3, rows) (see `Engine.sum_pairs`)."""
+    if pairs.seed is not None:
+        return _sums_of_drawn(queries, columns, pairs, offset, pairs.seed)
     change, names = _CHANGES[pairs.change]
     first_of_row, second_of_row, relevant = (read_only(columns[name]) for name in names)
     labels, margins = read_only(columns["label"]), read_only(columns["margin"])
@@ -51,6 +57,52 @@ def pair_sums(
     n_pairs = n_rows * min(pairs.truncation, int(np.diff(starts).max()))
     workers.over(n_queries, add, smallest=n_queries * VALUES_PER_TASK // n_pairs)
     return out
+
+
+# --- drawn pairs ------------------------------------------------------------------------------------------------------
+
+# Odd factors, by which 64-bit numbers are mixed (Steele, Lea & Flood 2014, "Fast splittable pseudorandom number
+# generators").
+_MIXED = np.array([0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB], dtype=np.uint64)
+
+
+def _sums_of_drawn(
+    queries: Queries, columns: Mapping[str, FloatArray], pairs: RankingPairs, offset: float, seed: int
+) -> FloatArray:
+    """Return the sums over pairs that are drawn, as in XGBoost by the order of labels.
+
+    The draws are a hash of the seed and of what a query is: its labels and margins by rank. So they are others in each
+    round, and the same in any order of the queries, and in shards.
+    """
+    label, rank, starts, n_rows = columns["label"], columns["rank"], queries.starts, len(queries.rows)
+    query = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
+    rows = queries.rows[np.lexsort((rank[queries.rows], -label[queries.rows], query))]
+    first, end = starts[query], starts[query + 1]
+    is_other = np.append(True, (np.diff(label[rows]) != 0) | (np.diff(query) != 0))
+    begins = np.flatnonzero(is_other)
+    low, high = (bounds[np.cumsum(is_other) - 1] for bounds in (begins, np.append(begins[1:], n_rows)))
+    n_others = (low - first) + (end - high)
+    content = np.stack([(columns[name][rows] + 0.0).view(np.uint64) for name in ("margin", "label", "rank")])
+    own = np.bitwise_xor.reduce((content ^ (content >> np.uint64(29))) * _MIXED[:, None])
+    own = (own ^ (own >> np.uint64(32))) * _MIXED[1]
+    number = (own + np.add.reduceat(own, starts[:-1])[query]) >> np.uint64(32)
+    one, other = [], []
+    for each in range(pairs.truncation):
+        at = (draws(number, draw_key(seed, each)) * n_others).astype(np.int64)
+        partner = np.where(at < low - first, first + at, high + at - (low - first))
+        one.append(rows[n_others > 0])
+        other.append(rows[partner[n_others > 0]])
+    both = np.stack([np.concatenate(one), np.concatenate(other)])
+    i, j = np.where(rank[both[0]] < rank[both[1]], both, both[::-1])  # as i is the one before
+    sides = {"i": i, "j": j}.items()
+    of_pairs = pl.DataFrame({f"{name}_{side}": columns[name][at] for name in pairs.columns for side, at in sides})
+    size, curvature = (
+        (of_pairs.select(value.to_polars()).to_series().to_numpy() + offset) - offset
+        for value in (pairs.size, pairs.curvature)
+    )
+    down = np.where(label[i] > label[j], -size, size)
+    ends, lines = np.concatenate([i, j]), ([down, -down], [curvature] * 2, [size] * 2)
+    return np.stack([np.bincount(ends, np.concatenate(line), n_rows) + 0.0 for line in lines])
 
 
 # --- the sums over the pairs of a query -------------------------------------------------------------------------------
