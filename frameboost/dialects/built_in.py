@@ -1,6 +1,6 @@
 """The dialects by name.
 
-``docs/dialects.md`` has the rules and what was tested, ``docs/vendors.md`` the vendors' documentation.
+``docs/dialects.md`` has the rules and the tests, ``docs/vendors.md`` the vendors' documentation.
 """
 
 from __future__ import annotations
@@ -36,13 +36,12 @@ DIALECTS: dict[str, Dialect] = {
 
 
 def get_dialect(name: str, limits: Mapping[str, int | None] | None = None) -> Dialect:
-    """Return the dialect of that name, in which a user's limits replace those of the same name.
+    """Return the dialect of that name, with a user's limits applied.
 
     Raises
     ------
     ParameterError
-        If there is no such dialect, with a list of them, or no such limit; if a limit is neither a positive integer nor
-        None.
+        If the dialect or a limit is unknown; if a limit is neither a positive integer nor None.
     """
     if not isinstance(name, str) or name not in DIALECTS:
         raise ParameterError(

@@ -1,4 +1,4 @@
-"""The columns of a database's table as a dialect compares them: present or missing, below a threshold, one of some."""
+"""Table columns in a dialect's comparisons: missing or not, below a threshold, in a set."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ NEVER = "1 = 0"
 
 @dataclass(frozen=True)
 class DatabaseColumn:
-    """The column of a feature in a table of a database.
+    """The column of a feature in a database table.
 
     Attributes
     ----------
     feature, dialect
-        Which feature, and whose SQL.
+        The feature and the SQL dialect.
     name
         The column, quoted.
     text
-        A column that holds `value`, of strings; None where there is none.
+        A string column that holds `value`, or None.
     coded
-        A column that holds `code`, of strings; None where there is none.
+        A string column that holds `code`, or None.
     """
 
     feature: Feature
@@ -37,7 +37,7 @@ class DatabaseColumn:
 
     @property
     def value(self) -> str:
-        """The column in the form in which it is compared."""
+        """The column in the form that is compared."""
         if self.feature.type.name == "string":
             return self.text or self.dialect.expressions.text.format(x=self.name)
         if self.feature.type.family == "timestamp":
@@ -51,20 +51,19 @@ class DatabaseColumn:
 
     @property
     def unsigned(self) -> str:
-        """The value, 0.0 instead of -0.0.
+        """The value with 0.0 instead of -0.0.
 
-        Sorted, distinct and in lists these are two values in some databases (ClickHouse, DataFusion). A sum is never
-        -0.0.
+        Some databases distinguish them in sorting, DISTINCT and lists (ClickHouse, DataFusion). A sum is never -0.0.
         """
         return f"{self.value} + {self.dialect.number(0.0)}" if self.feature.type.values.is_float else self.value
 
     @property
     def real(self) -> str:
-        """The same such that ``<`` is not true of missing values."""
+        """The value in a form for which ``<`` is not true of missing values."""
         return self.dialect.expressions.real.format(x=self.value) if self.feature.type.is_float else self.value
 
     def code(self, used: Iterable[int]) -> str:
-        """Return the code of the category, one of those that are used: −1 for any other one, and NULL for NULL."""
+        """Return the code of the category, if it is among the used ones, −1 for others, and NULL for NULL."""
         kind, categories = self.feature.type, self.feature.categories
         exact = [code for code in sorted(used) if self.dialect.is_exact(kind, categories[code])]
         literals = {code: self.dialect.literal(kind, categories[code]) for code in exact}
@@ -73,7 +72,7 @@ class DatabaseColumn:
         return f"CASE {self.value} {' '.join(whens)} ELSE {other} END" if whens else other
 
     def is_present(self) -> str:
-        """Return a condition that is true unless the value is missing."""
+        """Return a condition that is true for non-missing values."""
         if self.coded is not None:
             return f"{self.coded} IS NOT NULL"
         value = self.value if self.feature.zero_is_missing else self.name
@@ -88,11 +87,11 @@ class DatabaseColumn:
         return f"{value} IS NULL OR NOT ({is_number})" if is_number else f"{value} IS NULL"
 
     def is_below(self, threshold: Physical | None) -> str:
-        """Return the condition that a present value is below a threshold; nothing if every value is."""
+        """Return the condition that a non-missing value is below a threshold; empty if every value is."""
         return self._compared("<", threshold, all_if=OutOfRange.ABOVE)
 
     def is_at_least(self, threshold: Physical | None) -> str:
-        """Return the condition that a present value is not below a threshold; nothing if no value is."""
+        """Return the condition that a non-missing value is not below a threshold; empty if none is."""
         return self._compared(">=", threshold, all_if=OutOfRange.BELOW)
 
     def _compared(self, operator: str, threshold: Physical | None, all_if: OutOfRange) -> str:
@@ -108,9 +107,9 @@ class DatabaseColumn:
         return f"{self.value} {operator} {literal}"
 
     def is_number(self, value: str) -> str:
-        """Return the condition that a value is not NaN; nothing where it can't be.
+        """Return the condition that a value is not NaN; empty if it can't be.
 
-        Codes that some rows lack come as a column of floats with NaN, though they are integers.
+        Integer codes with missing values may arrive as floats with NaN.
         """
         template, kind = self.dialect.expressions.is_number, self.feature.type
         if template is None or not (kind.is_float or kind.name == "codes"):
@@ -118,7 +117,7 @@ class DatabaseColumn:
         return template.format(x=value if kind.is_float else self.dialect.cast(value, "float64"))
 
     def is_one_of(self, categories: Sequence[Physical]) -> str:
-        """Return the condition that a value is one of some categories; of those, a column can hold some."""
+        """Return the condition that a value is one of some categories, of those that the column can hold."""
         kind, expressions = self.feature.type, self.dialect.expressions
         if kind.family == "boolean":
             holds = expressions.is_true if 1 in categories else expressions.is_false

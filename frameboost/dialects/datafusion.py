@@ -1,4 +1,4 @@
-"""DataFusion's dialect: near to PostgreSQL's, on Arrow's types and comparisons."""
+"""DataFusion's dialect: close to PostgreSQL's, with Arrow's types and comparisons."""
 
 from __future__ import annotations
 

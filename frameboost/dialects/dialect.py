@@ -1,10 +1,10 @@
-"""A dialect: how a database writes names, literals, types, expressions and statements, and its limits.
+"""A dialect: names, literals, types, expressions, statements and limits of a database.
 
-It is data: six parts, each a table of templates with names in braces, whose defaults are standard SQL. What reads them
-are the methods of `Dialect`; `frameboost.compile` puts SQL together of these.
+It is data: six parts, each a table of templates with names in braces, by default standard SQL. The methods of `Dialect`
+read them, and `frameboost.compile` composes SQL from these.
 
-To add a dialect, copy the smallest file here that states a whole one (``oracle.py``), or take the child of a dialect
-that is much the same (``trino.py``), and list it in ``built_in.py``.
+To add a dialect, copy the smallest complete one (``oracle.py``), or derive a child of a similar dialect (``trino.py``),
+and list it in ``built_in.py``.
 """
 
 from __future__ import annotations
@@ -39,31 +39,31 @@ LINE = "\n  "
 
 @dataclass(frozen=True)
 class Names:
-    """How names of columns, tables and functions are written.
+    """The rules for names of columns, tables and functions.
 
     Attributes
     ----------
     quotes
-        What opens and what closes a quoted name; the closing one is doubled inside.
+        The opening and the closing quote of a name; the latter is doubled inside.
     escapes
-        What is written for a character inside of the quotes, besides the closing quote.
+        Escapes by character, beside the closing quote.
     unnameable
-        Characters that no name can hold.
+        Characters that are invalid in names.
     only_basic_plane
-        Whether no name can hold characters beyond U+FFFF, such as emoji.
+        Whether characters beyond U+FFFF, such as emoji, are invalid.
     longest, in_bytes
-        How many characters a name has at most, or how many bytes; None for any number.
+        The maximum length of a name in characters, or in bytes; None without a limit.
     ends_in_blank
         Whether a name may end in a blank.
     any_case
-        Whether names that differ only in case are one name, quoted or not.
+        Whether names are case-insensitive, quoted or not.
     replaced
-        Sequences of characters that the database replaces in the text of a query, in quoted names as well.
+        Character sequences that the database substitutes in queries, even in quoted names.
     clients
-        A regular expression for what clients of the database that run files replace in them, in quoted names as well.
+        A regular expression for text that clients substitute in files, even in quoted names.
     lost
-        A regular expression for names, in lower case, that a column of a table can have, but not one of a common table
-        expression.
+        A regular expression for lower-case names that are valid for columns of tables, but not of common table
+        expressions.
     """
 
     quotes: tuple[str, str] = ('"', '"')
@@ -92,53 +92,53 @@ class Literals:
     Attributes
     ----------
     string_prefix, escapes
-        What precedes a quoted string, and what is written for characters inside, besides ``''`` for a quote: what
-        would end the string, or what the database or a client of it replaces in any text, in strings as well.
+        The prefix of a quoted string, and escapes by character, beside ``''`` for a quote: characters that would end
+        the string, or that the database or its clients substitute in strings.
     encoded
-        Characters that are no part of a quoted string, and how a string that has some is written, by its bytes ``{v}``
-        in hexadecimal.
+        Characters that are invalid in a quoted string, and the template for strings that contain some, by their bytes
+        ``{v}`` in hexadecimal.
     unheld
-        Characters that no string of the database can hold.
+        Characters that the database can't store in strings.
     booleans
         False and true as values of a column.
     text
-        A string literal ``{v}`` that compares exactly with a column as `Expressions.text` has it.
+        A string literal ``{v}`` that compares exactly with `Expressions.text`.
     double
         A finite float64: ``{v}`` is the shortest text with a point or an exponent, ``{e}`` one with an exponent.
     extreme
-        The same for numbers beyond 1e±125, where these are written in another way; ``{i}`` is the text with an integer
-        and an exponent, 15e-301 for 1.5e-300.
+        The same for numbers beyond 1e±125, if they are written differently; ``{i}`` is the text with an integer and an
+        exponent, 15e-301 for 1.5e-300.
     has_subnormals
-        Whether a literal can be a number between 0 and ±2^-1022. If not, a threshold in between is rounded up, because
-        no column is expected to hold such a number.
+        Whether literals can be subnormal. If not, such thresholds are rounded up, as columns are not expected to hold
+        such numbers.
     infinity, nan
-        ∞ and −∞, and NaN; None where the type has none.
+        ∞ and −∞, and NaN; None if the type lacks them.
     integers
-        Integers that the database adds up in 64 bits: of more than 32 bits, and of fewer, which may need a cast; None
-        where floats take less time or text.
+        Integers summed in 64 bits: those of more than 32 bits, and shorter ones, which may need a cast; None if floats
+        are faster or shorter.
     short_integer
-        An integer whose sums have 32 bits.
+        An integer with sums of 32 bits.
     integer_digits
-        Decimal digits of the widest integers; None for any number.
+        Decimal digits of the widest integers; None without a limit.
     wide_integer, decimal
         An integer beyond 64 bits, and a decimal of precision ``{p}`` and scale ``{s}``.
     date, timestamp, timestamptz
         ``{v}`` is as in ISO 8601 with ``time_separator`` before the time.
     digits, has_whole_fractions
-        Digits of a second's fraction, and whether all of them are always written.
+        Digits of fractional seconds, and whether all of them are always written.
     years
         First and last year of dates and times.
     zoned_seconds
-        First and last second since 1970 that a column of timestamps with a time zone holds; None for that of ``years``.
+        First and last second since 1970 of timestamps with time zone; None for the range of ``years``.
     has_endless_dates
         Whether dates and timestamps may be ``infinity``.
     interval
-        ``{v}`` microseconds; None where a duration is a column of integers, in the units of its type.
+        ``{v}`` microseconds; None if durations are integer columns, in the units of the type.
     longest_interval
-        Microseconds of the longest interval that compares with a column; None for any number.
+        Microseconds of the longest interval that compares with a column; None without a limit.
     cells
-        By family a value as a row of a table has it, of the literal ``{v}``, where that compares with what
-        `Expressions` make of a column.
+        By family, the value in a table row for the literal ``{v}``, if it differs from the form that `Expressions`
+        compare.
     """
 
     string_prefix: str = ""
@@ -181,7 +181,7 @@ SIGNED_INTEGERS = {
 
 
 def wide(type_name: str) -> dict[str, str]:
-    """Return the type for each of the integers that do not fit into 64 bits with a sign."""
+    """Return the type for each integer type beyond signed 64 bits."""
     return dict.fromkeys(("uint64", "int128", "uint128"), type_name)
 
 
@@ -192,18 +192,18 @@ class ColumnTypes:
     Attributes
     ----------
     columns
-        The SQL type by the name of a feature type, or by its family; a feature type that is not listed has none.
-        ``decimal`` is a template of ``{p}`` (precision) and ``{s}`` (scale). Without ``duration``, durations are 64-bit
-        integers in the units of the feature's type.
+        The SQL type by feature type, or by family; unlisted feature types have none. ``decimal`` is a template of
+        ``{p}`` (precision) and ``{s}`` (scale). Without ``duration``, durations are 64-bit integers in the units of the
+        feature's type.
     casts
         Types that have another name in CAST.
     exact_string
-        A type for strings of up to ``{n}`` bytes that compares, and is indexed, as what `Expressions.text` makes of a
-        column; None where that is to be done with a column of strings as well.
+        A type for strings of up to ``{n}`` bytes that compares, and is indexed, like `Expressions.text`; None to apply
+        that to string columns as well.
     compared
-        The type of a column of thresholds, by family, where it is another one than that of the features.
+        The type of a threshold column, by family, if it differs from that of the features.
     nullable
-        A column type ``{t}`` that takes NULL.
+        A nullable column type ``{t}``.
     """
 
     columns: Mapping[str, str] = field(default_factory=dict)
@@ -217,16 +217,16 @@ class ColumnTypes:
 
 
 def guarded_exp(high: str, low: str) -> str:
-    """Return the template of EXP where overflow is an error: of an argument that is clipped to two literals.
+    """Return the template of EXP for databases where overflow is an error: the argument is clipped to two literals.
 
-    709.78 and −745.13 are where the range of float64 ends. To the lower one first: where GREATEST and LEAST pass over
-    NULL it becomes that, as sums of the largest numbers would overflow.
+    709.78 and −745.13 are the limits of float64. It is clipped to the lower one first, which also replaces NULL if
+    GREATEST and LEAST ignore it, as sums of the largest numbers would overflow.
     """
     return f"EXP(LEAST(GREATEST({{x}}, {low}), {high}))"
 
 
 def by_unit(template: str, **units: str) -> dict[str, str]:
-    """Return a template for each unit of time, by which ``{unit}`` in it is replaced; ``units`` are called otherwise.
+    """Return a template for each unit of time, with ``{unit}`` replaced; ``units`` are names that differ.
 
     >>> by_unit("TRUNC({x}, '{unit}')", hour="HH24", day="DD", week="IW", month="MM")["week"]
     "TRUNC({x}, 'IW')"
@@ -241,79 +241,77 @@ class Expressions:
     Attributes
     ----------
     is_number
-        A condition on a float that is true unless it is NULL or NaN; None where there is no NaN.
+        A condition that is true for floats other than NULL and NaN; None if there is no NaN.
     is_true, is_false
         A Boolean column as a condition.
     text
-        A string column, such that ``=`` with `Literals.text` holds for equal strings only.
+        A string column in a form for which ``=`` with `Literals.text` is true of equal strings only.
     as_text
-        A column of any type as a ``{t}``, a string, with its collation if it has one.
+        A column of any type cast to the string type ``{t}``, with its collation, if any.
     text_is_value
-        Whether `text` has the characters of the column, and no more.
+        Whether `text` has the characters of the column unchanged.
     equal_texts
-        The condition that two string columns ``{x}`` and ``{y}`` are equal, for which an index on one of them is used;
-        None where that of `text` of both is as good.
+        The condition that two string columns ``{x}`` and ``{y}`` are equal, in a form that can use an index; None to
+        compare `text` of both.
     real
-        A float column, such that ``<`` is not true of NaN, whatever statistics the database has of the column. It may
-        be NULL for NaN.
+        A float column in a form for which ``<`` is not true of NaN, whatever the column statistics. It may turn NaN
+        into NULL.
     double
-        A column of numbers such that float64 may be other rows of it, by UNION ALL.
+        A numeric column in a form that unions with float64.
     string
-        A column of strings such that any other string may be another row of it, by UNION ALL.
+        A string column in a form that unions with any string.
     number
-        A column of numbers, or of Booleans, as a ``{t}``, a float64; None where no expression takes both. Where CAST
-        makes zero of text that is no number, 1e300.
+        A numeric or Boolean column as ``{t}``, a float64; None if no expression accepts both. 1e300 for non-numeric
+        text if CAST would turn it into zero.
     part
-        A column of any type by which a window is parted into the groups of GROUP BY.
+        A column of any type in a form for PARTITION BY with the groups of GROUP BY.
     time, time_with_zone
-        A column of timestamps without and with a time zone, such that it compares with literals as these do.
+        A column of timestamps without and with time zone, in a form that compares with literals.
     longest_list
-        Values that ``IN`` takes; 0 for none, where a chain of OR is better, None for any number.
+        The maximum length of an ``IN`` list; 0 to use a chain of OR, None without a limit.
     list_is_value
-        Whether the list behind ``IN`` is one of the elements of a query (see `Limits.elements`).
+        Whether an ``IN`` list counts as one element of a query (see `Limits.elements`).
     branch
-        One of two values, ``{t}`` and ``{e}``, by a condition ``{c}``, the second where it is NULL.
+        ``{t}`` if the condition ``{c}`` is true, else ``{e}``, also if it is NULL.
     case_skips_unmet_whens
-        Whether CASE is evaluated by vectors of rows, and a WHEN that no row of a vector satisfies is skipped. Then
-        scoring is faster where rows that take the same branches are adjacent (``form="sorted"``).
+        Whether CASE is evaluated by vectors of rows, and skips a WHEN without matching rows in a vector, so that
+        scoring is faster if rows with the same branches are adjacent (``form="sorted"``).
     longest_sum
-        Terms that a sum has without parentheses; None for balanced sums in parentheses.
+        The maximum number of terms of a sum without parentheses; None for balanced sums in parentheses.
     uncompiled
-        A zero that keeps the database from compiling a query into one piece of code, which takes long where there is
-        much of it.
+        A zero that keeps the database from compiling a query as a whole, which is slow for large queries.
     functions
-        Names of functions where they are not the standard's.
+        Names of functions that differ from the standard.
     most_arguments
-        Arguments that GREATEST and LEAST take; more of them are nested.
+        The maximum number of arguments of GREATEST and LEAST; more are nested.
     exp
-        e to the power of ``{x}``, however large or small.
+        e to the power of ``{x}``, safe for large and small ``{x}``.
     array
-        A list of the numbers ``{v}``; None where a column holds but one.
+        A list of the numbers ``{v}``; None without list columns.
     lookup
-        Number ``{i}``, from 0, of the constants ``{v}``, where that is a fast way to look a leaf up; None elsewhere.
+        Element ``{i}``, from 0, of the constants ``{v}``, if that is a fast lookup; otherwise None.
     longest_lookup
-        How many constants that takes; None for any number.
+        The maximum number of these constants; None without a limit.
     mod, xor
-        The remainder of ``{x}`` divided by ``{y}``, and the bits that differ in them, of integers of 0 or more below
-        2^63.
+        The remainder of ``{x}`` divided by ``{y}``, and their bitwise xor, for integers from 0 to below 2^63.
     bucket
-        How many of the ``{n}`` ascending literals ``{v}``, of which ``{first}`` is the first, are at most ``{x}``, a
-        float that is not NULL; None for a CASE.
+        How many of the ``{n}`` ascending literals ``{v}``, which begin with ``{first}``, are at most ``{x}``, a
+        non-NULL float; None for a CASE.
     quantiles
-        The values of a column ``{x}`` at the fractions ``{v}`` of its rows, ascending, each in a row, by an aggregate;
-        None where a window is as fast.
+        An aggregate that returns the values of a column ``{x}`` at the ascending fractions ``{v}`` of its rows, one per
+        row; None if a window function is as fast.
     struct
-        A record of the fields ``{v}``, each written as ``'name': value``; None where there is none or it is not used.
+        A record of the fields ``{v}``, each written as ``'name': value``; None if unsupported or unused.
     now
-        The time: of a type with a zone, or in UTC.
+        The current time, with time zone or in UTC.
     moment
         A date or a time as a ``{t}``, a timestamp.
     window_start
-        By unit, an hour, a day, a week from Monday or a month, the beginning of the one that a timestamp is in.
+        By unit (hour, day, week from Monday, month), the start of a timestamp's window.
     window_before
         By unit, the timestamp ``{n}`` units, an integer literal, before another one.
     lambda_
-        ``{value}``, SQL over ``m``, for the only item of a list; None where a value can't be named in passing.
+        ``{value}``, SQL over ``m``, for the only item of a list; None without lambda functions.
     """
 
     is_number: str | None = None
@@ -364,22 +362,22 @@ MATERIALIZED = "{name} AS MATERIALIZED (\nSELECT {select}\n)"
 
 @dataclass(frozen=True)
 class Catalog:
-    """Where a database keeps the columns of its tables, as queries can read it; by default as the standard has it.
+    """The queryable catalog of table columns, by default the standard's.
 
     Attributes
     ----------
     source
-        What follows FROM; ``{table}`` and ``{schema}`` are the names as strings, ``{path}`` is the whole name as a
-        query has it, as a string, and ``{above}`` the parts of a table's name above its schema, each with a dot behind
-        it, or with the schema where ``of_schema`` is empty.
+        The FROM item; ``{table}`` and ``{schema}`` are the names as strings, ``{path}`` is the qualified name as a
+        string, and ``{above}`` the parts of a table's name above its schema, each followed by a dot, including the
+        schema if ``of_schema`` is empty.
     table, of_schema
-        The columns of the names of the table and of its schema; empty where the source is of one.
+        The columns of table and schema names; empty if the source is specific to one.
     schema
-        The current schema, of a table without one; None where it has no name.
+        The current schema, for unqualified tables; None if it has no name.
     name, type, collation
-        The columns of a column's name and type, and of its collation, which is NULL where it is not known.
+        The columns of a column's name, type and collation, the last NULL if unknown.
     of_both
-        The columns of the names of the database and of the schema in it, where the source is of all databases.
+        The columns of database and schema names, if the source covers all databases.
     """
 
     source: str = "{above}information_schema.columns"
@@ -399,85 +397,84 @@ class Statements:
     Attributes
     ----------
     star
-        All columns of ``{table}``, with others beside them.
+        All columns of ``{table}``, beside others.
     except_columns
-        All columns but ``{v}``; None where there is no such thing.
+        All columns except ``{v}``; None if unsupported.
     except_unknown
-        The same where some of ``{v}`` may be no columns, or of ``{strings}``, names in lower case as strings; None
-        where there is no such thing.
+        The same if ``{v}`` may contain unknown columns, or from ``{strings}``, lower-case names as strings; None if
+        unsupported.
     first_of_name_wins
-        Whether of two columns of one name in a subquery or a new table the first one keeps the name.
+        Whether the first of two columns of the same name in a subquery or a new table keeps the name.
     alias
         The text between a table and its alias.
     aliases_hide_columns
-        Whether the alias of a value in a SELECT means that value wherever else in the SELECT it is used.
+        Whether an alias in a SELECT hides a column of that name elsewhere in the SELECT.
     star_names_tables
-        Whether all columns of a table that is joined are named with their table where another has a column of the name.
+        Whether ``*`` over a join qualifies column names that occur in several tables.
     joins_to_nulls
-        The end of a SELECT with a LEFT JOIN so that it has NULLs where no row matches.
+        The end of a SELECT with a LEFT JOIN that makes unmatched columns NULL.
     count
-        The number of rows, and what adds one where ``{c}`` holds, both in 64 bits.
+        The number of rows, and the aggregate that counts rows with ``{c}``, both in 64 bits.
     row_number
         A number that is different in each row.
     value_of_group
-        The value of ``{x}`` in the row of a group where ``{c}`` holds, of any type; None to group by ``{x}`` instead,
-        where columns of most types may be grouped by.
+        The value of ``{x}``, of any type, in the row of a group where ``{c}`` is true; None to group by ``{x}``
+        instead, if most types can be grouped by.
     keeps_order
-        Whether the rows of a table have an order, in which ``row_number`` counts them.
+        Whether tables have a row order, which ``row_number`` follows.
     fenced_stage
-        A common table expression ``{name}`` of SELECT ``{select}`` whose values are computed once, where the database
-        would otherwise substitute their expressions for their names.
+        A common table expression ``{name}`` of SELECT ``{select}`` that is materialised, if the database would
+        otherwise inline its expressions.
     scratch_table
-        A statement of ``{name}`` and ``{query}`` that makes a table which is gone with the session, at the latest; None
-        where there is none.
+        A statement of ``{name}`` and ``{query}`` that creates a temporary table of the session; None if unsupported.
     reads_scratch_once
-        Whether a query may name such a table only once.
+        Whether a query may reference such a table only once.
     joined
-        ``{table}``, which has no index, as what other rows are joined to by equality.
+        ``{table}``, without an index, as the right side of an equality join.
     histogram
-        How rows are added up by many columns at once: a name of `frameboost.engines.sql.engine.SHAPES`.
+        The shape of histogram queries over many columns: a name of `frameboost.engines.sql.engine.SHAPES`.
     most_sets
-        GROUPING SETS of a query, or columns in them; None for any number.
+        The maximum number of GROUPING SETS of a query, or of columns in them; None without a limit.
     most_keys
-        Keys from 0 on by which rows are grouped faster than by more; None where there is no such number.
+        The number of keys, counted from 0, up to which grouping is faster; None if it does not matter.
     set_of_row, key_of_row
-        The number of the set of a row of GROUPING SETS, each of one of ``{n}`` columns ``{v}``, counted from
-        ``{first}``, None to take GROUPING of each column; and the value of that column.
+        The index of the set of a row of GROUPING SETS, each of one of ``{n}`` columns ``{v}``, counted from
+        ``{first}``, None to use GROUPING of each column; and the value of that column.
     catalog
-        Where the columns of tables are listed; None where a query can't read it.
+        The catalog of table columns; None if not queryable.
     define_table, create_index
-        Statements of ``{name}`` and ``{columns}``, and ``{index}``; None where tables are not made by a statement
-        alone, and where they need no index to be joined.
+        Statements of ``{name}`` and ``{columns}``, and ``{index}``; None if a statement alone can't create a table, and
+        if joins need no index.
     index_in_schema
-        Whether the name of the index, not of the table, has the schema.
+        Whether the index name, not the table name, is qualified.
     many_rows
-        A SELECT of ``{rows}``, literals in parentheses, where what follows would otherwise be copied into each of the
-        SELECTs that UNION ALL joins; None elsewhere.
+        A SELECT of ``{rows}``, literals in parentheses, if later stages would otherwise be copied into each SELECT of a
+        UNION ALL; otherwise None.
     insert_row
-        A row of ``{v}`` for INSERT, where it is a separate SELECT; None where rows are listed after VALUES.
+        A row of ``{v}`` for INSERT as a separate SELECT; None to list rows after VALUES.
     create_view, create_table
         Statements of ``{name}`` and ``{query}``.
     replace_view
-        Statements of these that make a view whether or not there is one, whose grants and dependants stay.
+        Statements of these that create or replace a view, keeping its grants and dependants.
     replace_table
-        A statement of these that does so with a table; None where there is none.
+        A statement of these that creates or replaces a table; None if unsupported.
     create_function
         A statement of ``{name}``, ``{parameters}``, the type that it ``{returns}``, and ``{value}`` (``{text}`` as a
         string), with ``{replace}`` for `replace_function`; None where there are no scalar functions in SQL.
     parameter
         A parameter in that statement, of ``{name}``, its number ``{n}`` and ``{type}``, and in the value.
     replace_function
-        What lets the statement replace a function; None where another statement must drop it.
+        The clause that lets the statement replace a function; None if it must be dropped first.
     transaction
-        Statements that begin and end a transaction of statements like these; None where they are none of one.
+        Statements that begin and end a transaction of DDL; None if unsupported.
     batch_end
-        A line between the statements of a file, besides semicolons.
+        A line between the statements of a file, beside semicolons.
     selects_into
-        Whether a table is made of a query by INTO in the query, instead.
+        Whether a query creates a table by INTO.
     insert, insert_before_stages
-        What makes a statement of a query that fills ``{columns}`` of ``{name}``, and whether it comes before WITH.
+        The INSERT clause for ``{columns}`` of ``{name}``, and whether it precedes WITH.
     update, update_needs_where
-        A statement of ``{name}``, ``{column}``, ``{value}`` and ``{where}``, and whether one of all rows must say so.
+        A statement of ``{name}``, ``{column}``, ``{value}`` and ``{where}``, and whether WHERE is mandatory.
     """
 
     star: str = "*"
@@ -523,7 +520,7 @@ class Statements:
     update_needs_where: bool = False
 
     def set_and_key(self, columns: Mapping[int, str]) -> tuple[str, str]:
-        """Return the number and the key of a row of GROUPING SETS, each of one of these columns, by number."""
+        """Return the set index and the key of a row of GROUPING SETS, each of one of these columns, by index."""
         first, listed = min(columns), ", ".join(columns.values())
         if self.set_of_row is not None:
             number = self.set_of_row.format(v=listed, n=len(columns), first=first)
@@ -538,28 +535,28 @@ class Statements:
 
 @dataclass(frozen=True)
 class Limits:
-    """What a database refuses beyond; None where it has no such limit, or none that a model could reach.
+    """The limits of a database; None without a limit, or without one that a model could reach.
 
     Attributes
     ----------
     text
-        Bytes of a query, or of the statement that it is in.
+        Bytes of a query, or of the statement that contains it.
     view
-        Bytes of the statement that makes a view, where that is less than ``text``.
+        Bytes of a CREATE VIEW, if less than ``text``.
     depth
-        Levels of an expression, as its parser counts them.
+        Levels of an expression, as the parser counts them.
     case_depth
         CASE within CASE.
     stack
         Entries of the parser's stack.
     stages
-        Common table expressions, each of which reads the one before.
+        Common table expressions in a chain.
     views
-        Views, each of which reads the one before, where these are not as many as ``stages``.
+        Views in a chain, if different from ``stages``.
     columns
         Columns of a SELECT.
     elements
-        Elements of a query as its parser counts them: a name or a value is one, an operator or a call two.
+        Elements of a query as the parser counts them: a name or a value is one, an operator or a call two.
     terms
         Names and values in one expression.
     """
@@ -576,11 +573,11 @@ class Limits:
     terms: int | None = None
 
     def of_view(self) -> int | None:
-        """Return the bytes that the statement of a view may have."""
+        """Return the maximum bytes of a CREATE VIEW."""
         return min((most for most in (self.text, self.view) if most is not None), default=None)
 
     def of_views(self) -> int | None:
-        """Return how many views may read the one before."""
+        """Return the maximum length of a chain of views."""
         return self.stages if self.views is None else self.views
 
 
@@ -598,9 +595,9 @@ _MAX_SELECTS = 400
 
 
 class OutOfRange(Enum):
-    """A threshold that no value of a column can be written as: every present value is below it, or none is.
+    """A threshold outside a column's range: every non-missing value is below it, or none is.
 
-    A category that no value of the column can be is `BELOW`.
+    A category that the column can't hold is `BELOW`.
     """
 
     ABOVE = "every value is less"
@@ -609,7 +606,7 @@ class OutOfRange(Enum):
 
 @dataclass(frozen=True)
 class Dialect:
-    """How a database's SQL is written.
+    """The SQL dialect of a database.
 
     Attributes
     ----------
@@ -618,7 +615,7 @@ class Dialect:
     names, literals, types, expressions, statements, limits
         Its parts.
     parser
-        What sqlglot calls it; by default as users do.
+        Its name in sqlglot; by default the same.
     """
 
     name: str
@@ -645,9 +642,9 @@ class Dialect:
         limits: Mapping[str, int | None] | None = None,
         parser: str = "",
     ) -> Dialect:
-        """Return a dialect that differs from this one in these fields of each part.
+        """Return a dialect that differs from this one in these fields of its parts.
 
-        ``types`` has column types that differ, by feature type; None where the database has none.
+        ``types`` are the column types that differ, by feature type; None if the database lacks one.
 
         Examples
         --------
@@ -708,12 +705,12 @@ class Dialect:
         return opening + "".join(escapes.get(character, character) for character in name) + closing
 
     def quote_path(self, name: str) -> str:
-        """Return a table name that may be qualified by dots, each part quoted; a part may be in quotes already."""
+        """Return a table name, optionally qualified, with each part quoted; parts may already be quoted."""
         return ".".join(map(self.quote, self.parts_of(name)))
 
     @staticmethod
     def parts_of(name: str) -> list[str]:
-        """Return the parts of a table name that may be qualified by dots; a part may be in quotes already."""
+        """Return the parts of a table name, optionally qualified; parts may be quoted."""
         if not isinstance(name, str):
             raise ParameterError(f"the name of a table must be a string, not {shown(name)}")
         return path_parts(name)
@@ -749,7 +746,7 @@ class Dialect:
         return str(whole) if -_LONGEST_INTEGER <= whole < _LONGEST_INTEGER else literals.wide_integer.format(v=whole)
 
     def is_exact(self, kind: FeatureType, value: Physical) -> bool:
-        """Whether a column of the type can hold the value as it is, so that its literal is it, and not the next one."""
+        """Whether a column of the type can hold the value exactly, so that its literal is not rounded up."""
         if isinstance(value, float):
             return self.literals.has_subnormals or not 0 < abs(value) < _LEAST_NORMAL
         if not kind.unit or (kind.family == "duration" and self.literals.interval is None) or isinstance(value, str):
@@ -758,7 +755,7 @@ class Dialect:
         return int(value) % max(1, _PER_SECOND[kind.unit] // int(10**digits)) == 0
 
     def number(self, value: float) -> str:
-        """Return a float64 as a literal of the type that reads back as the same number."""
+        """Return a float64 as a literal that parses to the same number."""
         literals = self.literals
         if math.isinf(value):
             assert literals.infinity is not None, "the database has no infinities"
@@ -769,9 +766,9 @@ class Dialect:
         return literals.double.format(v=text, e=text if "e" in text else f"{text}e0")
 
     def integer(self, value: int, *, is_short: bool) -> str:
-        """Return an integer as a literal of a type in which it is added up exactly.
+        """Return an integer as a literal of a type that sums exactly.
 
-        ``is_short``: whether sums have 32 bits; else they have 53.
+        ``is_short`` means sums of 32 bits, otherwise of 53.
         """
         if is_short:
             return self.literals.short_integer.format(v=value)
@@ -785,7 +782,7 @@ class Dialect:
         Raises
         ------
         ParameterError
-            If no string of the database can hold it.
+            If the database can't store it.
         """
         if self._is_unheld(value):
             raise ParameterError(
@@ -802,13 +799,13 @@ class Dialect:
         return not set(self.literals.unheld).isdisjoint(value)
 
     def label(self, value: str | bool) -> str:
-        """Return the label of a class as a value of a column."""
+        """Return a class label as a column value."""
         return self.string(value) if isinstance(value, str) else self.literals.booleans[value]
 
     def _moment(self, kind: FeatureType, value: int) -> str | OutOfRange:
-        """Return a date or a time as a literal, rounded up to the database's fractions of a second.
+        """Return a date or time as a literal, rounded up to the database's fractional seconds.
 
-        A threshold t means ``x < t``, so the first value from t on that the column can have means the same.
+        A threshold t means ``x < t``, so the first possible column value from t on is equivalent.
         """
         literals = self.literals
         template = {"date": literals.date, "timestamp": literals.timestamp, "timestamptz": literals.timestamptz}[
@@ -832,7 +829,7 @@ class Dialect:
         return template.format(v=moment.isoformat(sep=literals.time_separator) + fraction)
 
     def type_of(self, kind: FeatureType) -> str | None:
-        """Return the type of a column that holds a feature, or None if the database has none."""
+        """Return the column type for a feature, or None if the database has none."""
         kind = kind.values
         if kind.precision_and_scale:
             template = self.types.columns.get("decimal")
@@ -845,9 +842,9 @@ class Dialect:
         return f"CAST({value} AS {self.types.casts.get(type_name) or self.types.columns[type_name]})"
 
     def narrow(self, value: str, largest: int) -> str:
-        """Return an integer from 0 to ``largest`` as one of few bytes, which is read and grouped by faster.
+        """Return an integer from 0 to ``largest`` cast to a narrow type, which is faster to read and group by.
 
-        As it is where the database has one type of integers, or CAST knows only one.
+        Unchanged if the database, or its CAST, has only one integer type.
         """
         kind = "uint8" if largest < 2**8 else "uint16" if largest < 2**16 else "uint32"
         is_known = self.cast("", kind) != self.cast("", "int64")
@@ -861,7 +858,7 @@ class Dialect:
         return self.expressions.as_text.format(x=column, t=type_)
 
     def number_of(self, column: str, *, was_boolean: bool) -> str:
-        """Return a column of numbers or of Booleans as a float64, where need be of the type that it had in training."""
+        """Return a numeric or Boolean column as float64, if necessary with the type in training."""
         template = self.expressions.number
         if template is not None:
             return template.format(x=column, t=self.types.casts.get("float64") or self.types.columns["float64"])
@@ -871,7 +868,7 @@ class Dialect:
         return f"CASE WHEN {is_true} THEN {self.number(1.0)} WHEN {is_false} THEN {self.number(0.0)} END"
 
     def call(self, function: str, arguments: Sequence[str]) -> str:
-        """Return a call of one of the functions that expressions have."""
+        """Return a call of a function of expressions."""
         if function == "EXP":
             return self.expressions.exp.format(x=arguments[0])
         name, most = self.expressions.functions.get(function, function), self.expressions.most_arguments
@@ -882,11 +879,11 @@ class Dialect:
         return f"{name}({', '.join(arguments)})"
 
     def clipped(self, value: str, low: str, high: str) -> str:
-        """Return a value within bounds."""
+        """Return a value clipped to bounds."""
         return self.call("LEAST", [self.call("GREATEST", [value, low]), high])
 
     def any_of(self, value: str, literals: Sequence[str]) -> str:
-        """Return the condition that a value is one of the literals, of which there is at least one."""
+        """Return the condition that a value is one of the literals, of which there must be at least one."""
         if len(literals) == 1 or self.expressions.longest_list == 0:
             return " OR ".join(f"{value} = {literal}" for literal in literals)
         size = self.expressions.longest_list or len(literals)
@@ -894,18 +891,17 @@ class Dialect:
         return " OR ".join(f"{value} IN ({', '.join(part)})" for part in parts)
 
     def sum(self, terms: Sequence[str]) -> str:
-        """Return a sum of numbers on a grid, whose order does not matter, in parentheses if it has several terms.
+        """Return a sum of numbers on a grid, in any order, in parentheses if it has several terms.
 
-        Most parsers give up on a chain of some hundred additions, so it is a balanced tree: four terms are
-        ``((a + b) + (c + d))``. Spark's parser takes longer the deeper parentheses nest, and likes a chain that is not
-        too long.
+        Most parsers fail on a chain of some hundred additions, so it is a balanced tree: four terms are ``((a + b) + (c
+        + d))``. Spark's parser is slow for nested parentheses, and prefers chains that are not too long.
         """
         if len(terms) == 1 and terms[0].startswith("-"):
             return f"({terms[0]})"  # as two signs begin a comment
         return self._sum(terms)
 
     def _sum(self, terms: Sequence[str], before: str = "") -> str:
-        """Return the sum with each term but the first at the beginning of a line; ``before`` is written before that."""
+        """Return the sum with each term but the first on a new line; ``before`` precedes that."""
         if len(terms) == 1:
             return f"{before}{terms[0]}"
         if self.expressions.longest_sum is not None and len(terms) <= self.expressions.longest_sum:
@@ -915,28 +911,28 @@ class Dialect:
         return f"({left} +{right if middle == len(terms) - 1 else f' {right}'})"
 
     def total(self, terms: Sequence[str]) -> str:
-        """Return the same sum where it is a whole expression."""
+        """Return the sum as a whole expression."""
         if len(terms) == 1:
             return self.sum(terms)
         return self._sum(terms, LINE) if self.expressions.longest_sum is None else self._sum(terms)[1:-1]
 
     def select_besides(self, query: str, added: str, alias: str) -> str:
-        """Return a query of all columns of another one, which gets an alias, and of added ones."""
+        """Return a query of all columns of another one, under an alias, and of additional ones."""
         name = self.quote(alias)
         return f"SELECT {self.statements.star.format(table=name)}, {added} FROM ({query}) {self.statements.alias}{name}"
 
     # --- rows of literals ---------------------------------------------------------------------------------------------
 
     def constant_rows(self, rows: Sequence[Sequence[str]], names: Sequence[str]) -> str:
-        """Return a query of rows of literals, under quoted names; there is at least one row.
+        """Return a query of at least one row of literals, under quoted names.
 
-        Every database has SELECTs joined by UNION ALL, not every one VALUES in FROM.
+        Every database supports UNION ALL of SELECTs, not every one VALUES in FROM.
         """
         first = [f"{value} AS {name}" for value, name in zip(rows[0], names, strict=True)]
         return self._union(list(map(self._select, (first, *rows[1:]))))
 
     def typed_rows(self, typed: str, rows: Sequence[Sequence[str]]) -> str:
-        """Return a query of rows of literals that begins with a SELECT of no rows, whose names and types they get."""
+        """Return a query of literal rows after an empty SELECT, which determines their names and types."""
         if self.statements.many_rows is None:
             return self._union(list(map(self._select, rows)), typed)
         listed = ",\n".join(f"({', '.join(row)})" for row in rows)
@@ -946,7 +942,7 @@ class Dialect:
         return (self.statements.insert_row or "SELECT {v}").format(v=", ".join(values))
 
     def _union(self, selects: Sequence[str], typed: str = "") -> str:
-        """Return SELECTs joined by UNION ALL, each part of which begins with ``typed``."""
+        """Return SELECTs joined by UNION ALL, each part beginning with ``typed``."""
         if len(selects) < _MAX_SELECTS:
             return "\nUNION ALL\n".join([*([typed] if typed else []), *selects])
         size, alias = _MAX_SELECTS - 1, self.statements.alias
@@ -954,7 +950,7 @@ class Dialect:
         return self._union([f"SELECT * FROM (\n{union}\n) {alias}part_{i}" for i, union in enumerate(unions)])
 
     def rows_of(self, rows: Sequence[Sequence[str]]) -> str:
-        """Return rows of literals as INSERT takes them."""
+        """Return literal rows in the form of INSERT."""
         if self.statements.insert_row is not None:
             return "\nUNION ALL ".join(self.statements.insert_row.format(v=", ".join(row)) for row in rows)
         return "VALUES\n" + ",\n".join(f"({', '.join(row)})" for row in rows)
@@ -967,6 +963,6 @@ def _with_integer(text: str) -> str:
 
 
 def _second_of(year: int) -> int:
-    """Return when the year begins, in seconds since 1970."""
+    """Return the start of a year, in seconds since 1970."""
     days = (dt.datetime(min(year, 9999), 1, 1) - _EPOCH).days
     return (days + 365 * (year > 9999)) * 86_400  # Python's calendar ends with 9999, a year of 365 days

@@ -9,9 +9,9 @@ __all__ = ["draw_query"]
 
 
 def draw_query(query: str, position: str, key: int, name: str, dialect: Dialect) -> str:
-    """Return a query with one more column: the draw of each row, by a column of the row's position.
+    """Return a query with the additional column of each row's draw, from a column of its position.
 
-    Each xor-shift uses its operand twice, so each is a query over the one before.
+    Each xor-shift uses its operand twice, so it is a query over the previous one.
     """
     mod, xor = dialect.expressions.mod, dialect.expressions.xor
 

@@ -1,4 +1,4 @@
-"""DuckDB's dialect, which training speaks too."""
+"""DuckDB's dialect, which training uses as well."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = ["DUCKDB"]
 
 @dataclass(frozen=True)
 class _DuckDB(Dialect):
-    """Literals and functions are written as in training: DuckDB has a type for each of ours."""
+    """Literals and functions as in training; DuckDB has a type for each feature type."""
 
     def literal(self, kind: FeatureType, value: Physical) -> str | OutOfRange:
         return literal(kind.values, value)

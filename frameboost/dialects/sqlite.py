@@ -30,12 +30,12 @@ _STEP = 60
 
 @dataclass(frozen=True)
 class _SQLite(Dialect):
-    """SQLite does not read every decimal as the nearest float64.
+    """SQLite's literals: it does not parse every decimal to the nearest float64.
 
-    It rounds twice, to 64 bits and to 53. So a short decimal that lies between two float64 can become the wrong one.
-    Here decimals have 17 digits, which are near one of them. SQLite also misreads numbers far from 1 (3.40). These are
-    written as an integer below 2^53 times or over powers of two, which is exact: 2^70 is ``(1.0 * 2^60 * 2^10)``,
-    digits written out. It takes time quadratic in their number.
+    It rounds twice, to 64 bits and to 53, so that a short decimal between two float64 numbers can become the wrong one;
+    decimals with 17 digits are close to one of them. SQLite 3.40 also misreads numbers far from 1, in time quadratic in
+    the number of digits; these are written as an integer below 2^53 times or over powers of two, which is exact: 2^70
+    is ``(1.0 * 2^60 * 2^10)``, with digits written out.
     """
 
     def number(self, value: float) -> str:

@@ -1,4 +1,4 @@
-"""A report of a model on one page of HTML, which opens without the network (`frameboost.Model.report`).
+"""A report of a model as one self-contained HTML page (`frameboost.Model.report`).
 
 It needs Altair, and vl-convert, for Vega's JavaScript (``pip install 'frameboost[report]'``), so this package is
 imported on first use.
@@ -6,12 +6,12 @@ imported on first use.
 - `report`: the sections in their order, most of them, and the file
 - `groups`: the section of the metrics by group
 - `thresholds`: the section of precision, recall and costs by threshold
-- `data_check`: the section of odd features and repeated rows
-- `segments`: the section of where a model is bad: a tree fitted to the loss of each row
-- `drift`: the sections of these rows against training, and of the metric and the drift by period
+- `data_check`: the section of suspicious features and duplicate rows
+- `segments`: the section of weak segments, from a tree fitted to the loss of each row
+- `drift`: the sections of drift since training, and of metric and drift by period
 - `conditions`: the path to a leaf in words and as SQL
-- `material`: what sections are made of: the model, its metrics, rows of the data
-- `page`: the page, and text, tables and charts as HTML, in which all that comes from the data is escaped
+- `material`: the inputs of sections: the model, its metrics, rows of the data
+- `page`: the page, and text, tables and charts as HTML, with all data escaped
 """
 
 try:

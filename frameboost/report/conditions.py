@@ -1,7 +1,7 @@
-"""The rows of a leaf as a condition: in words, with one part for each feature, and as SQL.
+"""The rows of a leaf as a condition: in words, with one part per feature, and as SQL.
 
-A leaf behind ``x < 9`` (yes), ``kind in (a, b)`` (no) and ``x < 3`` (no) is "x from 3 to below 9 and kind is not a or
-b", in SQL ``"x" < 9 AND NOT ("kind" IN ('a', 'b')) AND NOT ("x" < 3)`` with what missing values need beside it.
+A leaf below ``x < 9`` (yes), ``kind in (a, b)`` (no) and ``x < 3`` (no) is "x from 3 to below 9 and kind is not a or
+b", in SQL ``"x" < 9 AND NOT ("kind" IN ('a', 'b')) AND NOT ("x" < 3)`` plus conditions for missing values.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _LONGEST_NAME = 60
 
 @dataclass(frozen=True)
 class Step:
-    """A node on the path, and the side on which the path goes on."""
+    """A node on the path, and the branch that the path takes."""
 
     node: int
     left: bool
@@ -44,7 +44,7 @@ def path_to(tree: Tree, leaf: int) -> list[Step]:
 
 @dataclass
 class _Allowed:
-    """The values of a feature that are left on a path."""
+    """The remaining values of a feature on a path."""
 
     feature: Feature
     low: Physical | None = None
@@ -55,7 +55,7 @@ class _Allowed:
     missing: bool = True
 
     def follow(self, tree: Tree, step: Step) -> None:
-        """Take in one more step."""
+        """Restrict the values by one more step."""
         node, left = step.node, step.left
         threshold, codes = tree.threshold[node], tree.categories[node]
         if codes is not None:
@@ -72,7 +72,7 @@ class _Allowed:
         self.missing &= tree.missing_left[node] == left
 
     def words(self, *, mention_missing: bool) -> str:
-        """Return what is allowed."""
+        """Return the values in words."""
         name = shortened(self.feature.name, _LONGEST_NAME)
         if not self.present:
             return f"{name} is missing"
@@ -106,9 +106,9 @@ def _text(value: Physical, feature: Feature) -> str:
 
 
 def in_words(tree: Tree, steps: Sequence[Step], features: Sequence[Feature], with_missing: Container[str]) -> str:
-    """Return the condition of a path in words; "all rows" of the root.
+    """Return the condition of a path in words; "all rows" for the root.
 
-    Where missing values go is said of the features ``with_missing``, of which some value is missing.
+    Missing directions are mentioned for ``with_missing``, the features with missing values.
     """
     allowed: dict[int, _Allowed] = {}
     for step in steps:
@@ -119,7 +119,7 @@ def in_words(tree: Tree, steps: Sequence[Step], features: Sequence[Feature], wit
 
 
 def in_sql(tree: Tree, steps: Sequence[Step], features: Sequence[Feature], dialect: Dialect) -> str:
-    """Return the condition of a path in a dialect's SQL, true for missing values where the path is theirs."""
+    """Return the condition of a path in a dialect's SQL, true for missing values if they take the path."""
     parts = []
     for step in steps:
         feature = features[tree.feature[step.node]]

@@ -1,4 +1,4 @@
-"""What is odd in the data: constant and unused features, missing values, identifiers, leaks, repeated rows."""
+"""Suspicious data: constant and unused features, missing values, identifiers, leaks, duplicate rows."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ _LEAST_ROWS = 50  # to tell an identifier or a leak
 
 @dataclass(frozen=True)
 class FeatureCheck:
-    """What is known of a feature in these rows.
+    """The check of a feature on these rows.
 
     Attributes
     ----------
     name
         The feature.
     missing, missing_in_training
-        The shares of rows without a value; None where the rows of training are not at hand.
+        The shares of missing values; None without training rows.
     distinct
         The number of values.
     gain
         The feature's share of the gain of all splits.
     remarks
-        What is odd, in a few words each.
+        Remarks, a few words each.
     """
 
     name: str
@@ -53,7 +53,7 @@ class FeatureCheck:
 
 
 def data_check(material: Material) -> Section:
-    """Return the section of the data: odd features first."""
+    """Return the section of data checks, suspicious features first."""
     checks = check_features(material)
     odd = [check for check in checks if check.remarks]
     shown = sorted(checks, key=lambda check: not check.remarks)[:_MAX_FEATURES]
@@ -81,7 +81,7 @@ def data_check(material: Material) -> Section:
 
 
 def _facts(material: Material) -> list[tuple[object, object]]:
-    """Return the numbers of rows, of repeated ones, and of those that training had too."""
+    """Return the numbers of rows, of duplicates, and of rows that also occur in training."""
     names = list(dict.fromkeys([*material.ensemble.feature_names, *material.roles.values()]))
     rows = material.rows.select(map(column, names))
     repeated = len(rows) - rows.n_unique()
@@ -97,7 +97,7 @@ def _facts(material: Material) -> list[tuple[object, object]]:
 
 
 def _training_rows(material: Material, names: list[str]) -> pl.DataFrame | None:
-    """Return columns of the rows of training, None if they lack one, are not given or too many."""
+    """Return columns of the training rows, None if a column is missing, they are not passed or too many."""
     source = material.training_rows
     if source is None or not set(names) <= set(source.names()):
         return None
@@ -107,7 +107,7 @@ def _training_rows(material: Material, names: list[str]) -> pl.DataFrame | None:
 
 
 def check_features(material: Material) -> list[FeatureCheck]:
-    """Return what is known of each feature, in the order of the model."""
+    """Return the check of each feature, in the order of the model."""
     ensemble, rows = material.ensemble, material.rows
     training = _training_rows(material, list(ensemble.feature_names))
     gains = dict(material.model.importance("total_gain").rows())
@@ -149,7 +149,7 @@ def _present(values: pl.Series) -> pl.Series:
 
 
 def _drift(material: Material) -> dict[str, float]:
-    """Return the population stability index of features whose distribution in training is known."""
+    """Return the population stability index of features with a known training distribution."""
     try:
         indices = material.stability
     except DataError:  # of features that can't be compared, as the section of drift says
@@ -158,7 +158,7 @@ def _drift(material: Material) -> dict[str, float]:
 
 
 def _alone(material: Material, feature: Feature) -> str:
-    """Return how well a numeric feature alone orders the labels, if it does almost perfectly."""
+    """Return how well a numeric feature alone ranks the labels, if it is almost perfect."""
     loss = material.ensemble.loss
     kind = feature.type
     is_number = not kind.is_categorical and material.rows.schema[feature.name].is_numeric()

@@ -1,9 +1,9 @@
-"""How far these rows are from those of training, and how the metric and the drift changed over time.
+"""The drift of these rows since training, and the metric and the drift by period.
 
-With the training rows drift is the population stability index of each feature. Without them it is what the model file
-knows of training: the categories, and the shares of rows in the leaves of the first tree. A cover is a sum of hessians.
-Before the first tree all rows have the same margin; if the hessian does not depend on the label, it is the same for all
-rows, and covers are proportional to numbers of rows (or to sums of their weights).
+With training rows, drift is the population stability index of each feature. Without them it uses the model file: the
+categories, and the shares of rows in the leaves of the first tree. Before that tree all rows have the same margin; if
+the hessian does not depend on the label, covers (sums of hessians) are proportional to numbers of rows, or to sums of
+weights.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def drift(material: Material) -> Section:
 
 
 def _of_features(material: Material) -> list[Raw]:
-    """Return the index of each feature, against the training rows."""
+    """Return the index of each feature relative to the training rows."""
     try:
         indices = material.stability
         assert indices is not None
@@ -92,7 +92,7 @@ def _level(psi: float) -> Raw:
 
 
 def _unseen(material: Material) -> list[Raw]:
-    """Return the categories that training did not have."""
+    """Return the categories unknown from training."""
     unseen = unseen_categories(material.ensemble, material.rows)
     if unseen.is_empty():
         if not any(f.type.is_categorical and f.type.name != "codes" for f in material.ensemble.features):
@@ -167,7 +167,7 @@ def _covers_count_rows(ensemble: Ensemble) -> bool:
 
 
 def unseen_categories(ensemble: Ensemble, rows: pl.DataFrame) -> pl.DataFrame:
-    """Return the features that have categories here which training did not have, the most frequent first.
+    """Return the features with categories unknown from training, the most frequent first.
 
     Returns
     -------
@@ -192,7 +192,7 @@ def unseen_categories(ensemble: Ensemble, rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def over_time(material: Material) -> Section | None:
-    """Return the section of the periods, None without a column of times."""
+    """Return the section of periods, None without a time column."""
     if material.options.time is None:
         return None
     periods = periods_of(material.rows, material.options.time)
@@ -204,7 +204,7 @@ def over_time(material: Material) -> Section | None:
 
 
 def metric_by_period(material: Material, periods: pl.Series) -> pl.DataFrame:
-    """Return ``period``, ``rows`` and ``value`` of the objective's own metric; rows without a time are left out."""
+    """Return ``period``, ``rows`` and ``value`` of the objective's metric; rows without a time are ignored."""
     period = free_name("period", material.rows.columns)
     rows = material.coded.frame.collect().with_columns(periods.alias(period)).drop_nulls(period)
     if (weight := material.roles.get("weight")) is not None:
@@ -248,7 +248,7 @@ def _quality(material: Material, values: pl.DataFrame) -> list[Raw | Chart]:
 
 
 def _drift(material: Material, periods: pl.Series) -> list[Raw | Chart]:
-    """Return the chart of the drift of each feature by period, if the training rows are given."""
+    """Return the chart of the drift of each feature by period, if there are training rows."""
     try:
         baseline = material.baseline
     except DataError:  # of features that can't be compared, as the section of drift says

@@ -1,4 +1,4 @@
-"""How good the model is on the rows of each value of a column."""
+"""The quality of the model by group."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _NONE = "(missing)"
 
 
 def by_group(material: Material) -> Section | None:
-    """Return the table of the metrics by group, None without a column of groups."""
+    """Return the table of metrics by group, None without a group column."""
     by = material.options.by
     if by is None or material.evaluation is None:
         return None
@@ -58,7 +58,7 @@ def by_group(material: Material) -> Section | None:
 
 
 def _finding(frame: pl.DataFrame, metric: str, whole: float, by: str) -> Raw:
-    """Say which group of enough rows has the worst metric."""
+    """Return the text that names the worst group with enough rows."""
     enough = frame.filter((pl.col("rows") >= _FEW_ROWS) & pl.col(metric).is_finite())
     if enough.is_empty():
         return escaped(f"No value of {shortened(by, 60)} has {_FEW_ROWS} rows; metrics of so few rows are uncertain.")
@@ -77,8 +77,8 @@ def quality_by_group(material: Material) -> tuple[pl.DataFrame, int]:
     Returns
     -------
     polars.DataFrame
-        ``group`` (the value as text, null for missing), ``rows``, the metrics by name, and, where a prediction is
-        a number like the label or the probability of the second class, ``mean_label`` and ``mean_prediction``.
+        ``group`` (the value as text, null for missing), ``rows``, the metrics by name, and, if predictions are on the
+        scale of the label or probabilities of the second class, ``mean_label`` and ``mean_prediction``.
     """
     rows = material.coded.frame.collect()
     group = free_name("group", rows.columns)
@@ -106,7 +106,7 @@ _MEANS = ("\0mean label", "\0mean prediction")  # names that no column of the da
 
 
 def _with_means(material: Material, rows: pl.DataFrame) -> pl.DataFrame:
-    """Return the rows with label and prediction as numbers, where these are on the same scale."""
+    """Return the rows with label and prediction as numbers, if they are on the same scale."""
     loss = material.ensemble.loss
     is_binary = loss.classes == 2 and loss.n_outputs == 1 and loss.has_probabilities
     if not material.one_target or not (is_binary or material.predicts_labels) or "upper" in loss.roles:

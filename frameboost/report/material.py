@@ -1,4 +1,4 @@
-"""What the sections of a report are made of: the model, its metrics on all rows, and rows to draw."""
+"""The inputs of a report's sections: the model, its metrics on all rows, and rows for charts."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _DRAWS = 200
 
 @dataclass(frozen=True)
 class ReportOptions:
-    """The arguments of `frameboost.Model.report` besides the model, the data and the file."""
+    """The arguments of `frameboost.Model.report` beside the model, the data and the file."""
 
     target: str | Sequence[str] | None = None
     weight: str | None = None
@@ -60,7 +60,7 @@ class ReportOptions:
 
 @dataclass(frozen=True)
 class Material:
-    """What there is to report.
+    """The inputs of the sections.
 
     Attributes
     ----------
@@ -75,11 +75,11 @@ class Material:
     n_rows
         The number of rows in the data.
     evaluation
-        The metrics of all rows; None without labels.
+        The evaluation on all rows; None without labels.
     roles
         The column of each role, such as ``label``; none without labels.
     training_rows
-        The rows of ``training``, if they are given.
+        The rows of ``training``, or None.
     """
 
     model: Model
@@ -104,7 +104,7 @@ class Material:
 
     @property
     def one_target(self) -> bool:
-        """Whether there are labels, of one target."""
+        """Whether there are labels of exactly one target."""
         return "label" in self.roles
 
     @property
@@ -114,14 +114,14 @@ class Material:
 
     @property
     def predicts_labels(self) -> bool:
-        """Whether a prediction is a number on the scale of the label, neither of a class nor a rank nor a risk."""
+        """Whether predictions are on the scale of the label: no class, rank or risk."""
         loss = self.ensemble.loss
         odd = self.is_ranking or loss.family == "survival"
         return not odd and not loss.classes and loss.n_predictions == 1
 
     @cached_property
     def predictor(self) -> Predictor:
-        """What scores rows, with labels as numbers."""
+        """The scorer of rows, with labels as numbers."""
         return self._labelled.of_numbers()
 
     @cached_property
@@ -130,7 +130,7 @@ class Material:
 
     @cached_property
     def coded(self) -> FrameSource:
-        """The rows, with labels as the numbers that the model knows them by."""
+        """The rows, with labels as class indices of the model."""
         source = with_label_codes(FrameSource(self.rows.lazy()), self.options.target or [], self.ensemble.labels)
         assert isinstance(source, FrameSource)
         return source
@@ -143,7 +143,7 @@ class Material:
 
     @cached_property
     def predictions(self) -> ScoredRows:
-        """Labels and predictions, of classes their probabilities, of which several charts are made."""
+        """Labels and predictions, for classes probabilities, shared by several charts."""
         return self.predicted(scores_for_ranking(self.ensemble.loss, "a report"))
 
     def predicted(self, output: str) -> ScoredRows:
@@ -158,12 +158,12 @@ class Material:
 
     @cached_property
     def baseline(self) -> pl.DataFrame | None:
-        """The bins of the features in training and their shares, None where neither rows nor the model have them.
+        """The bins of the features in training and their shares, None if neither training rows nor the model have them.
 
         Raises
         ------
         DataError
-            If a feature has another type than in training, so that its bins are not known.
+            If the type of a feature differs from training, so that its bins are unknown.
         """
         if self.training_rows is None:
             return None if self.model.baseline is None else self.model.baseline.features
@@ -185,7 +185,7 @@ class Material:
 
     @cached_property
     def metrics(self) -> list[AnyMetric]:
-        """The metrics that fit the objective, its own first."""
+        """The metrics that fit the objective, its default first."""
         return evaluation_metrics(self.ensemble.loss, self.ensemble.parameters, None)
 
     @cached_property
@@ -195,7 +195,7 @@ class Material:
 
     @cached_property
     def intervals(self) -> dict[str, tuple[float | None, float | None]]:
-        """The ends of a 95 % interval of each metric."""
+        """The 95 % interval of each metric."""
         intervals = metric_intervals(
             self.ensemble, self.scored, self.metrics, values=self.values, share=len(self.rows) / self.n_rows,
             draws=_DRAWS,
@@ -204,7 +204,7 @@ class Material:
 
     @cached_property
     def values_without_trees(self) -> dict[str, float]:
-        """The metrics of the base margins and the offset alone: without one, of predicting the same for each row."""
+        """The metrics of base margins and offset alone, without an offset those of a constant prediction."""
         if self.is_ranking or self.evaluation is None:
             return {}
         ensemble = self.ensemble
@@ -216,7 +216,7 @@ class Material:
 
     @cached_property
     def with_missing(self) -> frozenset[str]:
-        """The features of which a value is missing in some row."""
+        """The features with missing values."""
         missing = [
             (column(name).is_null() | (column(name).is_nan() if self.rows.schema[name].is_float() else False)).any()
             for name in self.ensemble.feature_names
@@ -226,19 +226,19 @@ class Material:
 
     @property
     def of_sample(self) -> str:
-        """Say of which rows charts are, if not of all."""
+        """The text about the sample that charts show, if they do not show all rows."""
         if len(self.rows) == self.n_rows:
             return ""
         return f"of a sample of {len(self.rows):,} of the {self.n_rows:,} rows"
 
 
 def gather(model: Model, data: Any, options: ReportOptions) -> Material:
-    """Return what there is to report; metrics are computed where the data are.
+    """Gather the inputs; metrics are computed where the data is.
 
     Raises
     ------
     DataError
-        If a column is not there, has another type than in training, or there are no rows.
+        If a column is missing, its type differs from training, or there are no rows.
     ParameterError
         If the dialect is unknown, or a column has a role that it can't have.
     """
@@ -268,7 +268,7 @@ def gather(model: Model, data: Any, options: ReportOptions) -> Material:
 
 
 def _columns_besides(source: LocalSource, options: ReportOptions) -> list[str]:
-    """Return the columns that are read besides features and labels."""
+    """Return the columns to read beside features and labels."""
     if options.target is None:
         names = ("weight", "group", "groups", "by", "costs", "label_upper_bound", "base_margin")
         of_labels = {name: getattr(options, name) for name in names}

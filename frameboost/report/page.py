@@ -1,9 +1,8 @@
-"""The page of a report, and what stands on it: text, tables and charts as HTML.
+"""The page of a report: text, tables and charts as HTML.
 
-All that comes from the data or the model is escaped here, and nowhere else: `escaped` for HTML, `drawable` and
-`in_script` for charts. Nothing is loaded from elsewhere: a policy in the page's head forbids it. Charts are drawn by
-Vega as SVG when the page opens; the styles of dark pages and of paper are CSS over these drawings, so that neither
-draws anew.
+All text from the data or the model is escaped here, and nowhere else: `escaped` for HTML, `drawable` and `in_script`
+for charts. A content security policy in the page forbids loading anything. Vega draws charts as SVG when the page
+opens; dark and print styles are CSS over these drawings, without redrawing.
 """
 
 from __future__ import annotations
@@ -50,21 +49,21 @@ class Raw(str):
 
 @dataclass(frozen=True)
 class Chart:
-    """A chart of `frameboost.plots`, whose title and subtitle stand above and below it, and its name."""
+    """A chart of `frameboost.plots` with its name; title and subtitle are placed above and below it."""
 
     chart: AltairChart
     name: str = ""
 
 
 class Panel(Raw):
-    """HTML that stands beside charts or other panels where the page is wide enough."""
+    """HTML that is placed beside charts or other panels if the page is wide enough."""
 
     __slots__ = ()
 
 
 @dataclass(frozen=True)
 class Section:
-    """A section of the page: its heading and blocks; panels and charts that follow each other share rows."""
+    """A section of the page: heading and blocks; consecutive panels and charts share rows."""
 
     name: str
     title: str
@@ -72,7 +71,7 @@ class Section:
 
 
 def escaped(text: object) -> Raw:
-    """Return a text as HTML, without what would turn the text around it; what is HTML already stays as it is.
+    """Return text as HTML, without bidirectional marks; HTML (`Raw`) is unchanged.
 
     >>> escaped('<b> & "c"'), escaped(Raw("<b>"))
     ('&lt;b&gt; &amp; &quot;c&quot;', '<b>')
@@ -86,13 +85,13 @@ def code(text: object) -> Raw:
 
 
 def paragraph(*texts: object, kind: str = "") -> Raw:
-    """Return a paragraph of texts, which follow each other without a space."""
+    """Return a paragraph of texts, concatenated without spaces."""
     opening = f'<p class="{kind}">' if kind else "<p>"
     return Raw(f"{opening}{''.join(map(escaped, texts))}</p>")
 
 
 def note(*texts: object) -> Raw:
-    """Return a paragraph in small letters."""
+    """Return a paragraph in small print."""
     return paragraph(*texts, kind="note")
 
 
@@ -121,12 +120,12 @@ def bar(share: float) -> Raw:
 
 
 def folded(summary: str, content: Raw) -> Raw:
-    """Return content that is folded away until one clicks on its summary."""
+    """Return content that is collapsed below its summary."""
     return Raw(f"<details><summary>{escaped(summary)}</summary>{content}</details>")
 
 
 def block_of_code(text: str, summary: str, *, is_open: bool) -> Raw:
-    """Return code that can be folded away, with a button that copies it."""
+    """Return collapsible code with a copy button."""
     state = " open" if is_open else ""
     return Raw(
         f'<details class="code"{state}><summary>{escaped(summary)}</summary>'
@@ -135,7 +134,7 @@ def block_of_code(text: str, summary: str, *, is_open: bool) -> Raw:
 
 
 def number(value: float | None, digits: int = 4) -> str:
-    """Return a number with so many significant digits.
+    """Return a number with ``digits`` significant digits.
 
     >>> number(0.123456), number(12345.6), number(1234567.8), number(None), number(float("nan")), number(2.0)
     ('0.1235', '12,346', '1,234,568', '–', '–', '2')
@@ -220,7 +219,7 @@ def _figure(part: Chart, charts: list[dict[str, Any]]) -> str:
 
 
 def _specification(chart: Any) -> dict[str, Any]:
-    """Return Vega-Lite's JSON of a chart, whatever theme or way of data the user has chosen for Altair."""
+    """Return Vega-Lite's JSON of a chart, independent of the user's Altair theme and data transformer."""
     with alt.data_transformers.enable("default", max_rows=None), alt.theme.enable("none"):
         specification: dict[str, Any] = drawable(chart.to_dict(validate=False))
     specification["datasets"] = _rounded(specification.get("datasets", {}))
@@ -228,7 +227,7 @@ def _specification(chart: Any) -> dict[str, Any]:
 
 
 def _rounded(value: Any) -> Any:
-    """Return data with few digits, and null for what JSON lacks, such as the first threshold of ROC, infinity."""
+    """Return data with few digits, and null for values that JSON lacks, such as the infinite first threshold of ROC."""
     if isinstance(value, float):
         return float(f"{value:.{_DIGITS}g}") if math.isfinite(value) else None
     if isinstance(value, dict):

@@ -1,7 +1,7 @@
 """The report: a list of sections, and the file that they are written to.
 
-A section is a function of `Material` that returns a `Section`, or None where it says nothing. Those of weak segments,
-of drift and of time have files of their own; the others are here, in the order of the page.
+A section is a function of `Material` that returns a `Section`, or None if it is empty. Sections of weak segments, drift
+and time are in separate files; the others are here, in the order of the page.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ __all__ = ["report_html", "sizes_by_dialect", "write_report"]
 
 
 def write_report(model: Model, data: Any, path: str | os.PathLike[str], options: ReportOptions) -> None:
-    """Write the report of a model to a file, atomically; `frameboost.Model.report` describes the arguments.
+    """Write the report of a model to a file, atomically; the arguments are those of `frameboost.Model.report`.
 
     Raises
     ------
@@ -169,7 +169,7 @@ _METRICS: Mapping[str, str] = {
 
 
 def _quality(material: Material) -> Section | None:
-    """Return the metrics that fit the objective, with intervals, and the charts that belong to them."""
+    """Return the metrics that fit the objective, with intervals, and their charts."""
     if material.evaluation is None:
         return None
     scores = "".join(
@@ -258,7 +258,7 @@ def _importance(material: Material) -> Section:
 
 
 def _response(material: Material) -> Section | None:
-    """Return partial dependence on the features that matter most, None of a model without splits."""
+    """Return partial dependence on the most important features, None for a model without splits."""
     model, rows = material.model, material.rows
     # By the number of splits where another library's model has no gains.
     kinds = [model.importance(kind).filter(pl.col("importance") > 0)["feature"] for kind in ("total_gain", "weight")]
@@ -275,14 +275,14 @@ def _response(material: Material) -> Section | None:
 
 
 def _outputs(material: Material) -> list[Raw]:
-    """Say what the numbers of the outputs in the charts stand for."""
+    """Return the legend of the outputs in charts."""
     if not material.ensemble.loss.is_distribution:
         return []
     return [note("Outputs: 0 is the mean; 1 is the logarithm of the spread.")]
 
 
 def _has_value(material: Material, name: str) -> bool:
-    """Whether some row has a finite value of the feature, and of categories one that training had."""
+    """Whether a feature has a finite value in some row, or a category known from training."""
     rows, value = material.rows, column(name)
     feature = material.ensemble.features[material.ensemble.feature_names.index(name)]
     has = value.is_finite() if rows.schema[name].is_float() else value.is_not_null()
@@ -295,9 +295,9 @@ def _has_value(material: Material, name: str) -> bool:
 
 
 def _calibration(material: Material) -> Section | None:
-    """Return whether classes are as frequent as predicted, and as many labels below a quantile as it says.
+    """Return the calibration of probabilities, predictions or quantiles.
 
-    None without labels and where predictions are neither probabilities nor on their scale.
+    None without labels, or if predictions are neither probabilities nor on the scale of labels.
     """
     loss = material.ensemble.loss
     if not material.one_target or (loss.classes and not loss.has_probabilities):
@@ -311,7 +311,7 @@ def _calibration(material: Material) -> Section | None:
 
 
 def _calibration_of_bins(material: Material) -> list[Panel]:
-    """Return the numbers of the chart, of a single curve."""
+    """Return the numbers of the chart, for a single curve."""
     scored = material.predictions
     if scored.predictions.ndim > 1:
         return []
@@ -359,7 +359,7 @@ def _training(material: Material) -> Section:
 
 
 def _sql(material: Material) -> Section:
-    """Return a query to copy, or how to have it where it is too long for that, and its sizes in all dialects."""
+    """Return a query to copy, or instructions if it is too long, and its sizes in all dialects."""
     name = material.dialect.name
     parts: list[Raw | Chart] = []
     try:
@@ -398,7 +398,7 @@ def _sizes(material: Material) -> list[Raw]:
 
 @dataclass(frozen=True)
 class Size:
-    """The statements that score a table in a dialect, and their bytes; none with the reason as the form."""
+    """The statements that score a table in a dialect, and their bytes; none if impossible, with the reason as form."""
 
     dialect: str
     form: str
@@ -425,7 +425,7 @@ def sizes_by_dialect(model: Model) -> list[Size]:
 
 
 def _parameters(material: Material) -> Section:
-    """Return what tells this model from another: the hash of its file, its parameters and features."""
+    """Return the identity of the model: its hash, parameters and features."""
     model = material.model
     usual = Parameters().shaping() | {"max_delta_step": 0.0}  # as `fit` fills it in
     changed = {name: value for name, value in model.parameters.items() if value != usual.get(name)}
@@ -441,7 +441,7 @@ def _parameters(material: Material) -> Section:
 
 
 def _metadata(model: Model) -> list[tuple[Any, Any]]:
-    """Return what the model is called, its hash, and when and on what it was trained."""
+    """Return the metadata and the hash of the model."""
     about = model.metadata
     known = {
         "name": about.title, "SHA-256 of the model": code(model.sha256), "trained": about.training,

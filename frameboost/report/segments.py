@@ -1,8 +1,7 @@
-"""Where a model is bad: segments found by a shallow tree that is fitted to the loss of each row.
+"""Weak segments of a model, from a shallow tree fitted to the loss of each row.
 
-The loss of a row is the objective's metric of the row alone, squared for root mean squares. With enough rows the tree
-is fitted to one half of them, and the metrics of its leaves are those of the other half: a segment that is bad by
-chance alone is bad in one half only.
+The loss of a row is the objective's metric on that row, squared for root mean squares. With enough rows the tree is
+fitted to one half of them and evaluated on the other, as segments that are weak by chance are weak in one half only.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ _ROOTS = ("rmse", "rmsle")
 
 @dataclass(frozen=True)
 class Segment:
-    """Rows that meet a condition, and how good the model is on them."""
+    """Rows that fulfil a condition, and the quality of the model on them."""
 
     words: str
     sql: str
@@ -47,7 +46,7 @@ class Segment:
 
 
 def weak_segments(material: Material) -> Section | None:
-    """Return the section of the worst segments beside the whole, None without labels."""
+    """Return the section of the worst segments compared with all rows, None without labels."""
     if material.evaluation is None:
         return None
     metric = material.metrics[0] if material.metrics else None
@@ -90,7 +89,7 @@ def _table(material: Material, metric: str, segments: Sequence[Segment]) -> Raw:
 
 
 def worst_segments(material: Material, metric: Metric) -> tuple[list[Segment], bool]:
-    """Return segments of which the metric is worse than of all rows, the worst first, and whether rows were halved."""
+    """Return segments with a metric worse than that of all rows, the worst first, and whether rows were halved."""
     losses = _losses(material, metric)
     data = material.coded.frame.collect().with_columns(losses)
     in_halves = len(data) >= _MIN_IN_HALVES
@@ -121,7 +120,7 @@ def worst_segments(material: Material, metric: Metric) -> tuple[list[Segment], b
 
 
 def _losses(material: Material, metric: Metric) -> pl.Series:
-    """Return the metric of each row alone; higher is worse."""
+    """Return the metric of each row; higher is worse."""
     names = [name for name in material.scored.columns if name not in ("weight", "group_0")]
     rows = rows_of(material.scored, names)
     store_predictions(rows, material.ensemble)
@@ -134,7 +133,7 @@ def _losses(material: Material, metric: Metric) -> pl.Series:
 
 
 def _fitted(material: Material, rows: pl.DataFrame, losses: str) -> Model | None:
-    """Return a model of one shallow tree of the losses, None if there is nothing to split."""
+    """Return a model of one shallow tree fitted to the losses, None if it has no split."""
     features = with_values(rows.select(map(column, material.ensemble.feature_names)))
     if not features or len(rows) < 2 * _MIN_ROWS or rows[losses].n_unique() == 1:
         return None

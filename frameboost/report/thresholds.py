@@ -1,4 +1,4 @@
-"""What decisions by a threshold of the probability bring and cost, for models of two classes."""
+"""Benefits and costs of classification thresholds, for models of two classes."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _CURVE = np.linspace(0.0, 1.0, 101)
 
 
 def thresholds(material: Material) -> Section | None:
-    """Return the section of thresholds and costs, None but for two classes with probabilities and labels of both."""
+    """Return the section of thresholds and costs, None unless two classes have probabilities and labels."""
     loss = material.ensemble.loss
     if not material.one_target or loss.classes != 2 or loss.n_outputs != 1 or not loss.has_probabilities:
         return None
@@ -87,7 +87,7 @@ def decisions(
     labels: npt.NDArray[np.float64], scores: npt.NDArray[np.float64], weights: npt.NDArray[np.float64],
     at: Sequence[float], costs: tuple[float, float],
 ) -> pl.DataFrame:  # fmt: skip
-    """Return what decisions by each threshold bring; a row is positive if its score is above it.
+    """Return the outcomes of classification by each threshold; a row is positive if its score is above it.
 
     Parameters
     ----------
@@ -96,13 +96,13 @@ def decisions(
     at
         The thresholds.
     costs
-        Of a false positive and of a false negative.
+        The costs of a false positive and of a false negative.
 
     Returns
     -------
     polars.DataFrame
-        ``threshold``, ``share`` (of the rows that are positive), ``precision``, ``recall``, ``f1`` (null where they
-        are 0 by 0), ``false_positives``, ``false_negatives`` (sums of weights), ``cost`` (the mean over the rows).
+        ``threshold``, ``share`` (of rows predicted positive), ``precision``, ``recall``, ``f1`` (null for 0 / 0),
+        ``false_positives``, ``false_negatives`` (sums of weights), ``cost`` (the mean over the rows).
 
     Examples
     --------

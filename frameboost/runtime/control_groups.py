@@ -1,4 +1,4 @@
-"""What a control group of Linux (cgroup v1 or v2, such as of a container or a job) lets this process have."""
+"""Limits of Linux control groups (cgroup v1 or v2, of a container or a job, for example) on this process."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ __all__ = ["cpu_quota", "memory_groups"]
 
 
 def memory_groups(root: Path = Path("/")) -> Iterator[tuple[int, int]]:
-    """Yield limit and allocated bytes of the groups of this process that have a limit.
+    """Yield limit and usage in bytes of the groups of this process that have a limit.
 
-    ``root`` is where the system's files are.
+    ``root`` is the root of the system's files.
 
     Raises
     ------
     OSError, ValueError
-        If the files are not there, or other than documented.
+        If the files are missing, or not as documented.
     """
     for folder, is_first in _groups("memory", root):
         limit_name, used_name = ("memory.limit_in_bytes", "total_rss") if is_first else ("memory.max", "anon")
@@ -31,9 +31,9 @@ def memory_groups(root: Path = Path("/")) -> Iterator[tuple[int, int]]:
 
 @cache
 def cpu_quota(root: Path = Path("/")) -> float | None:
-    """Return how many processors' time this process may use, such as ``--cpus=1.5`` of Docker; None without a limit.
+    """Return the CPU quota of this process, such as 1.5 for Docker's ``--cpus=1.5``; None without a limit.
 
-    The groups above have limits too, of which the least holds. ``root`` is as for `memory_groups`. It is read once.
+    The smallest quota of the groups and their ancestors applies. ``root`` is as for `memory_groups`. It is read once.
     """
     quotas = []
     try:
@@ -51,7 +51,7 @@ def cpu_quota(root: Path = Path("/")) -> float | None:
 
 
 def _groups(controller: str, root: Path) -> Iterator[tuple[Path, bool]]:
-    """Yield the folders of a controller's groups of this process, and whether they are of cgroup v1."""
+    """Yield the folders of a controller's groups of this process, and whether they are cgroup v1."""
     for line in (root / "proc/self/cgroup").read_text().splitlines():
         _, controllers, path = line.split(":", 2)
         is_first = controllers != ""

@@ -1,4 +1,4 @@
-"""Signals such as Ctrl-C or an alarm: exceptions of their handlers are neither lost nor raised at a bad moment."""
+"""Signals such as Ctrl-C or an alarm: exceptions of handlers are neither lost nor raised at a bad moment."""
 
 from __future__ import annotations
 
@@ -45,10 +45,10 @@ _SIGNALS = tuple(
 
 @contextmanager
 def unwrap_handler_errors() -> Iterator[None]:
-    """Raise the exception of a signal's handler, such as `KeyboardInterrupt`, in place of numba's `SystemError`.
+    """Raise the exception of a signal handler, such as `KeyboardInterrupt`, instead of numba's `SystemError`.
 
-    Python calls the handler after a kernel has returned, perhaps while numba converts the returned arrays. With several
-    arrays numba carries on, and Python raises `SystemError` ("returned a result with an exception set").
+    Python calls the handler after a kernel returns, possibly while numba converts the returned arrays. With several
+    arrays numba continues, and Python raises `SystemError` ("returned a result with an exception set").
     """
     try:
         yield
@@ -69,8 +69,8 @@ _layers: list[list[tuple[int, _Handler, _Handler]]] = []
 def _with_handlers(wrap: Callable[[_Handler], _Handler | None]) -> Iterator[None]:
     """Replace the Python handlers of signals by ``wrap(handler)``; None keeps a handler.
 
-    Only the main thread receives signals; in other threads this does nothing. A handler may raise when the block is
-    left, just before this goes on: then the handlers are restored when the public function returns.
+    Only the main thread receives signals; in other threads this does nothing. If a handler raises just as the block is
+    left, the handlers are restored when the public function returns.
     """
     replaced: list[tuple[int, _Handler, _Handler]] = []
     depth = None
@@ -92,14 +92,14 @@ def _with_handlers(wrap: Callable[[_Handler], _Handler | None]) -> Iterator[None
 
 
 def _put_back_to(depth: int) -> None:
-    """Restore all handlers but those of the outermost layers, ``depth`` of them."""
+    """Restore all handlers except those of the outermost ``depth`` layers."""
     while len(_layers) > depth:
         _put_back(_layers[-1])
         del _layers[-1:]
 
 
 def _put_back(replaced: list[tuple[int, _Handler, _Handler]]) -> None:
-    """Restore the handlers, even if one of them raises meanwhile; a handler set by others since then stays."""
+    """Restore the handlers, even if one of them raises meanwhile; a handler that others set since then stays."""
     if replaced:
         number, handler, new = replaced[-1]
         try:
@@ -111,9 +111,9 @@ def _put_back(replaced: list[tuple[int, _Handler, _Handler]]) -> None:
 
 @contextmanager
 def record_handler_errors() -> Iterator[list[BaseException]]:
-    """Yield a list that collects the exceptions of handlers, for code that turns them into others.
+    """Yield a list that collects the exceptions of handlers, for code that converts them.
 
-    Python's own handler of Ctrl-C is left out: it raises `KeyboardInterrupt`.
+    Python's default handler of Ctrl-C is excluded: it raises `KeyboardInterrupt`.
     """
     raised: list[BaseException] = []
 
@@ -133,7 +133,7 @@ def record_handler_errors() -> Iterator[list[BaseException]]:
 
 @contextmanager
 def defer_signals() -> Iterator[None]:
-    """Postpone the handlers of signals until the end of the block."""
+    """Defer the handlers of signals to the end of the block."""
     came: list[tuple[_Handler, int, FrameType | None]] = []
 
     def later(handler: _Handler) -> _Handler:
@@ -152,11 +152,11 @@ _AGAIN_SECONDS = 0.01
 
 @contextmanager
 def defer_in_callbacks() -> Iterator[None]:
-    """Postpone the handlers of signals while C code calls back into Python and drops exceptions: LLVM, and finalizers.
+    """Defer the handlers of signals while C code calls back into Python and drops exceptions (LLVM, finalizers).
 
-    After LLVM has compiled for seconds, such a callback is the first Python code to run, so a signal from that time is
-    handled there. The compiled kernel would be lost too. Of an exception in a weak reference's callback or in `__del__`
-    Python prints "Exception ignored" and goes on.
+    After seconds of compiling in LLVM, such a callback is the first Python code to run, and would handle signals from
+    that time; the compiled kernel would be lost, too. Exceptions in weak reference callbacks or in `__del__` are
+    printed as "Exception ignored" and dropped.
     """
 
     def beside(handler: _Handler) -> _Handler:
@@ -199,7 +199,7 @@ def _drops_exceptions(frame: FrameType | None) -> bool:
 
 
 def _handle(came: list[tuple[_Handler, int, FrameType | None]]) -> None:
-    """Call the handlers of the postponed signals, all of them even if one raises."""
+    """Call the handlers of the deferred signals, all of them even if one raises."""
     if came:
         handler, number, frame = came[0]
         try:
@@ -217,9 +217,9 @@ _BUSY_SECONDS, _UNREAD_SECONDS = 60.0, 2.0
 
 
 def when_free(call: Callable[[], Result]) -> Result:
-    """Return what a call of DuckDB returns, after calls of other threads on the connection: DuckDB refuses to wait.
+    """Return the result of a DuckDB call after those of other threads on the connection, as DuckDB does not wait.
 
-    An error is the one that came first (see `first_duckdb_error`).
+    The first error is raised (see `first_duckdb_error`).
     """
     start, pause = time.monotonic(), 0.001
     while True:
@@ -237,12 +237,12 @@ def when_free(call: Callable[[], Result]) -> Result:
 
 
 def has_unread_result(error: duckdb.Error) -> bool:
-    """Whether a call was refused because the user has not read a result of the connection to its end."""
+    """Whether a call failed because the user has not read a pending result of the connection."""
     return _is_in_use(error) and re.search("(unfinished|open) result", str(error)) is not None
 
 
 class _Waiting:
-    """A relation whose methods and properties wait until the connection is free (see `when_free`)."""
+    """A relation with methods and properties that wait until the connection is free (see `when_free`)."""
 
     __slots__ = ("relation",)
 
@@ -262,12 +262,12 @@ class _Waiting:
 
 
 def waiting(relation: Result) -> Result:
-    """Return a relation, and all that its methods return, such that they wait for other users of the connection."""
+    """Return a relation that waits for other users of the connection, and so do the results of its methods."""
     return cast(Result, _Waiting(relation)) if isinstance(relation, duckdb.DuckDBPyRelation) else relation
 
 
 def plain_relation(relation: Result) -> Result:
-    """Return what `waiting` was given."""
+    """Return the argument of `waiting`."""
     return cast(Result, relation.relation) if isinstance(relation, _Waiting) else relation
 
 
@@ -277,9 +277,9 @@ def _is_in_use(error: duckdb.Error) -> bool:
 
 @contextmanager
 def first_duckdb_error() -> Iterator[None]:
-    """Raise the error that came first, and for a signal that of its handler (`KeyboardInterrupt` for Ctrl-C).
+    """Raise the first error, and for a signal that of its handler (`KeyboardInterrupt` for Ctrl-C).
 
-    In a transaction DuckDB's clean-up after an error fails too, and its own error hides the first.
+    In a transaction DuckDB's clean-up after an error fails too, and hides the first error.
     """
     before = sys.exception()
     with record_handler_errors() as raised:
@@ -301,15 +301,15 @@ Resource = TypeVar("Resource", bound=Any)
 
 
 class LeftBehindError(Exception):
-    """A clean-up has left something behind; the work itself is done."""
+    """A clean-up left something behind; the work itself succeeded."""
 
 
 @contextmanager
 def closed_after(resource: Resource) -> Iterator[Resource]:
     """Close a resource at the end like `contextlib.closing`, but raise the first error.
 
-    An error of the clean-up becomes a note on the first error. `LeftBehindError` alone becomes a warning, so that the
-    work is not lost.
+    An error of the clean-up becomes a note on the first error; a `LeftBehindError` alone becomes a warning, so that the
+    work is kept.
     """
     try:
         yield resource

@@ -1,12 +1,12 @@
-"""The decorator of kernels: compiled by numba at the first call, and cached on disk.
+"""The decorator of kernels: compiled by numba on the first call, and cached on disk.
 
-Numba's own cache raises an error where no folder can be written, and lets disk errors out of the call that compiles.
-Here a cache that cannot be read or written costs only time: each process compiles the kernel. Numba compiles a file's
-kernels anew when the file changes; here a kernel is compiled anew when its code changes, or that of a kernel it calls.
+Numba's cache raises an error if no folder is writable, and propagates disk errors. Here an unusable cache only costs
+time: each process compiles the kernel. Numba recompiles all kernels of a changed file; here a kernel is recompiled when
+its code changes, or that of a kernel it calls.
 
-Numba takes seconds for a large kernel, on every new machine and in every new container, and a small fit is done in a
-tenth of a second by numpy or by kernels of single steps. So work that can be done either way is counted, process by
-process, until the kernel is worth compiling (`CompileLater`). Where a cache has it, it is taken at once.
+Compiling a large kernel takes seconds on every new machine and in every new container, while a small fit takes a tenth
+of a second by numpy or by kernels of single steps. So work that can be done either way is counted per process until the
+kernel is worth compiling (`CompileLater`); a cached kernel is used at once.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def kernel(**options: Any) -> Callable[[_F], Dispatcher[_F]]: ...
 
 
 def kernel(function: Any = None, /, **options: Any) -> Any:
-    """Compile a function with numba at its first call, to run without Python's lock, and cache the machine code.
+    """Compile a function with numba on the first call, without the GIL, and cache the machine code.
 
     Parameters
     ----------
@@ -76,7 +76,7 @@ def kernel(function: Any = None, /, **options: Any) -> Any:
 
 
 def _without_garbage_collection(compile_: _F) -> _F:
-    """Have no garbage collected while numba compiles: it makes millions of small objects, and leaves few to collect."""
+    """Disable garbage collection while numba compiles: it creates millions of small objects, and few are garbage."""
 
     @wraps(compile_)
     def compile_undisturbed(*args: Any) -> Any:
@@ -99,7 +99,7 @@ def is_compiled(function: Any) -> bool:
 
 
 def read_only(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Return a view that can't be written: numba compiles a kernel once for such arrays, and once more for others."""
+    """Return a read-only view: numba compiles a kernel once for such arrays, and once more for others."""
     view = array.view()
     view.flags.writeable = False
     return view
@@ -112,10 +112,10 @@ def _is_in_cache(function: Any) -> bool:
 
 
 class _CacheFiles(CompileResultCacheImpl):
-    """Names of cache files with the versions of the compilers in them, in place of the line of the function.
+    """Names of cache files with the versions of the compilers, instead of the line of the function.
 
-    Numba writes the index before the code. Were the names the same for all versions, a process that reads in between
-    would find the code of the version before, which its LLVM cannot read.
+    Numba writes the index before the code. With equal names for all versions, a process that reads in between would
+    find code of an earlier version, which its LLVM can't read.
     """
 
     def get_filename_base(self, fullname: str, abiflags: str) -> str:
@@ -126,9 +126,9 @@ class _CacheFiles(CompileResultCacheImpl):
 
 
 class _Cache(FunctionCache):
-    """Numba's cache of a function, whose disk errors become a warning.
+    """Numba's cache of a function, with disk errors as warnings.
 
-    The machine code of a kernel is kept for as long as `_stamp` says that it would be the same.
+    The machine code of a kernel is valid as long as its `_stamp` is the same.
     """
 
     _impl_class = _CacheFiles
@@ -142,7 +142,7 @@ class _Cache(FunctionCache):
         self._cache_file._source_stamp = _stamp(self._kernel)
 
     def has_code_for(self, processor: Any) -> bool:
-        """Return whether there is code for this kind of processor."""
+        """Whether there is code for this kind of processor."""
         try:
             self._set_stamp()
             index = self._cache_file._load_index()  # type: ignore[no-untyped-call]
@@ -175,7 +175,7 @@ class _Cache(FunctionCache):
             _warn(error)
 
     def _forget(self) -> None:
-        """Empty the index: a damaged one can't be added to."""
+        """Empty the index; a damaged one can't be appended to."""
         try:
             self.flush()  # type: ignore[no-untyped-call]
         except OSError as error:
@@ -262,15 +262,15 @@ def _warn(error: Exception) -> None:
 
 
 class CompileLater:
-    """Says when to do work without a kernel.
+    """Decides when to do work without a kernel.
 
     Parameters
     ----------
     kernel
         The kernel.
     most
-        How much work to do without it, in any unit: about as much as takes longer by a third of the time of compiling,
-        since what comes after is not known.
+        The amount of work to do without it, in any unit: about as much as costs a third of the compile time, as future
+        work is unknown.
     """
 
     is_on: ClassVar[bool] = True
@@ -280,7 +280,7 @@ class CompileLater:
         self._left = most
 
     def spend(self, work: int) -> bool:
-        """Whether to do so much work without the kernel; it is counted."""
+        """Whether to do this much work without the kernel; it is counted."""
         if not self.is_on or is_compiled(self._kernel) or work > self._left:
             return False
         self._left -= work
@@ -289,7 +289,7 @@ class CompileLater:
 
 @contextmanager
 def compile_at_once() -> Iterator[None]:
-    """Have all kernels compiled when they are first called, in all threads."""
+    """Compile all kernels on their first call, in all threads."""
     before, CompileLater.is_on = CompileLater.is_on, False
     try:
         yield

@@ -1,6 +1,6 @@
-"""Messages of a fit: progress bars and a line when kernels are compiled on standard error, and a log.
+"""Messages of a fit on standard error, progress bars and a line when kernels are compiled, and a log.
 
-The log is that of Python's `logging`, by the name ``frameboost`` and at the level INFO, for whoever listens.
+The log is Python's `logging`, logger ``frameboost``, level INFO.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _said_of_compiling: set[str] = set()  # where it has been said in this process: 
 
 
 def is_watched() -> bool:
-    """Return whether standard error is a terminal, or the code runs in a notebook."""
+    """Whether standard error is a terminal, or the code runs in a notebook."""
     ipython = sys.modules.get("IPython")
     if ipython is not None:
         shell = ipython.get_ipython()
@@ -43,23 +43,23 @@ def is_watched() -> bool:
 
 
 def _is_told(verbose: bool | int | None) -> bool:
-    """Return whether to show progress on standard error."""
+    """Whether to show progress on standard error."""
     return _may_tell(verbose) and (verbose is not None or is_watched())
 
 
 def _may_tell(verbose: bool | int | None) -> bool:
-    """Return whether to write to standard error at all."""
+    """Whether to write to standard error at all."""
     is_open = sys.stderr is not None and not getattr(sys.stderr, "closed", False)  # which it may not be of a daemon
     return is_open and (verbose is None or verbose > 0)
 
 
 @contextmanager
 def announce_compilation(verbose: bool | int | None) -> Iterator[None]:
-    """Print one line in a session if kernels are compiled: on a machine's first fit, and after an update.
+    """Print one line per session if kernels are compiled: on a machine's first fit, and after an update.
 
-    Numba reports a compilation only if no cache has the kernel. LLVM can't be interrupted, so if Ctrl-C has to wait for
-    a kernel, another line says so at once. ``verbose`` is as for `progress`, but None prints the line to a log, too,
-    where compiling takes more than a second.
+    Numba reports a compilation only if the kernel is not cached. LLVM can't be interrupted, so if Ctrl-C must wait for
+    a kernel, another line says so at once. ``verbose`` is as for `progress`, but None also prints the line to a log if
+    compiling takes more than a second.
     """
     if not _may_tell(verbose) and not LOG.isEnabledFor(logging.INFO):
         yield
@@ -110,10 +110,10 @@ def _tell(what: str) -> None:
 
 @contextmanager
 def _answering_ctrl_c(is_idle: threading.Event) -> Iterator[None]:
-    """Print that Ctrl-C was received, unless the compiler becomes idle soon.
+    """Print that Ctrl-C was received, unless the compiler finishes soon.
 
-    A Python handler has to wait until LLVM returns control of the main thread. A wake-up file descriptor tells another
-    thread of the signal at once.
+    A Python handler must wait until LLVM returns control of the main thread. A wake-up file descriptor notifies another
+    thread at once.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -152,7 +152,7 @@ def progress(
     total
         The number of trees to grow.
     evaluate
-        Returns the name and the value of a metric; called about once a second while a bar is shown.
+        A function that returns the name and the value of a metric; called about once a second while a bar is shown.
     verbose
         True: always (after a second); False: never; None: only in a terminal or notebook.
     """
@@ -171,7 +171,7 @@ def progress(
 
 @contextmanager
 def _logged(total: int, evaluate: Callable[[], tuple[str, float]]) -> Iterator[Callable[[int], None]]:
-    """Yield a function like that of `progress`, by which a log has a line now and then, and one at the end."""
+    """Yield a function like that of `progress` that logs a line now and then, and one at the end."""
     if not LOG.isEnabledFor(logging.INFO):
         yield lambda _: None
         return
@@ -231,7 +231,7 @@ def _bar(total: int, evaluate: Callable[[], tuple[str, float]]) -> Iterator[Call
 
 @contextmanager
 def steps(total: int, *, verbose: bool | int | None) -> Iterator[Callable[[str], None]]:
-    """Yield a function to call at the start of each step with a text that says what it does.
+    """Yield a function to call at the start of each step with its description.
 
     ``total`` is the number of steps, and ``verbose`` as for `progress`.
     """

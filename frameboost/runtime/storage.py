@@ -1,4 +1,4 @@
-"""Where arrays as long as the rows are kept: in memory, or in memory-mapped files; and how much memory is left."""
+"""Storage of arrays as long as the rows: memory, or memory-mapped files; and the available memory."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ class Storage:
     Parameters
     ----------
     holds_columns
-        Whether an engine should hold the columns of the features until they are binned. Otherwise it reads one at a
-        time, each time that it needs it.
+        Whether an engine should hold feature columns until they are binned. Otherwise it reads one at a time, each time
+        it needs it.
     """
 
     in_files = False  # whether arrays are in files
@@ -47,48 +47,48 @@ class Storage:
         self.holds_columns = holds_columns
 
     def empty(self, shape: Sequence[int], dtype: npt.DTypeLike, *, is_rewritten: bool = False) -> npt.NDArray[Any]:
-        """Return a new array, as `numpy.empty` does; ``is_rewritten`` says that all of it is written for each tree."""
+        """Return a new array, like `numpy.empty`; ``is_rewritten`` means that it is overwritten for each tree."""
         return np.empty(shape, dtype)
 
     def kept(self, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """Return an array that will be kept, or a copy of it in this storage."""
+        """Return an array to keep, possibly a copy in this storage."""
         return array
 
     def kept_frame(self, frame: pl.DataFrame) -> pl.DataFrame:
-        """Return a frame that will be kept, or one with copies of its columns in this storage."""
+        """Return a frame to keep, possibly with copies of its columns in this storage."""
         return frame
 
     def release_pages(self) -> None:
-        """Take pages of files out of the memory of the process until they are used again, if that is limited."""
+        """Release file pages from the memory of the process until they are used again, if that is limited."""
 
 
 IN_MEMORY = Storage()
 
 
 def returned(count: int) -> npt.NDArray[np.float64]:
-    """Return an array for a short time, whose memory the system gets back when it is freed.
+    """Return a temporary array, with memory that goes back to the system when freed.
 
-    The C library keeps freed memory of a few megabytes for arrays of that size, and a fit has no others.
+    The C library would keep a few megabytes of freed memory for arrays of that size, and a fit has no others.
     """
     return np.frombuffer(mmap.mmap(-1, max(1, 8 * count)), np.float64, count)
 
 
 class FileStorage(Storage):
-    """Keeps arrays in temporary files mapped into memory, of which the system reads and writes pages as needed.
+    """Keeps arrays in memory-mapped temporary files, paged by the system.
 
-    The files have no name, so nothing is left of them once the arrays are freed or the process has ended. They are in
-    the folder that `tempfile.gettempdir` finds, by the environment variable TMPDIR first. Their space is reserved at
-    once, because a disk that is full later would end the process (SIGBUS).
+    The files are unnamed, so that nothing remains once the arrays are freed or the process ends. They are in the folder
+    of `tempfile.gettempdir` (environment variable TMPDIR). Their space is reserved at once, because a full disk later
+    would kill the process (SIGBUS).
 
     Parameters
     ----------
     memory
-        Bytes in memory for arrays that are rewritten. Pages of a file that are only read are dropped when memory is
-        short; those that are written go to the disk each time.
+        Bytes of memory for rewritten arrays. Clean file pages are dropped when memory is short; dirty ones are written
+        to disk each time.
     room
         Bytes for columns that are binned before their codes are written; None for the default.
     releases
-        Whether `release_pages` does: somebody counts pages of files as memory of the process.
+        Whether `release_pages` has an effect, as file pages count as memory of the process.
     """
 
     in_files = True
@@ -145,7 +145,7 @@ class FileStorage(Storage):
         return fits
 
     def kept(self, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """See `Storage.kept`; Python's objects stay in memory."""
+        """See `Storage.kept`; Python objects stay in memory."""
         if array.dtype.hasobject:
             return array
         copy = self.empty(array.shape, array.dtype)
@@ -163,10 +163,10 @@ class FileStorage(Storage):
 
 
 class _Mapping:
-    """A file in memory that needs no descriptor, unlike `mmap.mmap` before Python 3.13.
+    """A memory-mapped file that needs no descriptor, unlike `mmap.mmap` before Python 3.13.
 
-    A process may have 1,024 descriptors by default, and some hundred shards have thousands of arrays. numpy makes an
-    array of it, which keeps it.
+    A process may have 1,024 descriptors by default, but some hundred shards have thousands of arrays. A numpy array
+    over it keeps it alive.
     """
 
     def __init__(self, descriptor: int, size: int) -> None:
@@ -191,14 +191,14 @@ class _Mapping:
 
 
 class MemoryBudget:
-    """The memory that the engines of a fit share: what is available at the first reservation, less all reservations.
+    """The memory shared by the engines of a fit: what is available at the first reservation, minus reservations.
 
     Parameters
     ----------
     at_most
-        Bytes that the process may allocate, if that is less than the system has.
+        A limit of the process in bytes, if below that of the system.
     n_processes
-        The processes that share what the system has.
+        The number of processes that share the system's memory.
     """
 
     def __init__(self, at_most: int | None = None, n_processes: int = 1) -> None:
@@ -208,7 +208,7 @@ class MemoryBudget:
         self._reserved = 0
 
     def left(self) -> int | None:
-        """Return the bytes that are left, None where the system does not say what is available."""
+        """Return the remaining bytes, None if the system does not report them."""
         if self._available is None:
             machine = available_memory()
             known = [self._at_most, None if machine is None else machine // self._n_processes]
@@ -221,12 +221,12 @@ class MemoryBudget:
 
 
 def available_memory(root: Path = Path("/")) -> int | None:
-    """Return the bytes of memory that can still be allocated; None where the system does not say (not Linux).
+    """Return the available memory in bytes; None if the system does not report it (not Linux).
 
-    The page cache counts as free: the kernel drops it when memory is short. ``root`` is where the system's files are.
+    The page cache counts as free, as the kernel drops it when memory is short. ``root`` is the root of the system's
+    files.
 
-    The file /proc/meminfo says it of the machine. A control group (cgroup v1 or v2, such as of a container or a job)
-    has a limit of its own, and so may the groups above it.
+    The minimum over /proc/meminfo and the limits of control groups (cgroup v1 or v2) and their ancestors.
     """
     try:
         machine = _field((root / "proc/meminfo").read_text(), "MemAvailable:") * 1024

@@ -1,4 +1,4 @@
-"""Threads for kernels that release the interpreter lock, and the least work that pays another thread."""
+"""Threads for kernels that release the GIL, and the minimum work that pays for another thread."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ _PATIENCE = 1 << 16
 
 
 class Workers:
-    """A thread pool for one caller, whose own thread takes part.
+    """A thread pool for one caller, whose thread takes part.
 
     Numba's parallel backends are not used: on some platforms two Python threads cannot enter them at once, and they
     make each kernel compile several times longer.
@@ -58,7 +58,7 @@ class Workers:
     Parameters
     ----------
     n_jobs
-        The number of threads, the caller's included; None for all cores that the process may use.
+        The number of threads, including the caller's; None for all available cores.
     """
 
     def __init__(self, n_jobs: int | None = None) -> None:
@@ -73,8 +73,7 @@ class Workers:
     def team(self, count: int) -> IntArray:
         """Return the team (see `frameboost.runtime.team`), with enough threads spinning in it for ``count`` items.
 
-        Threads leave when they have had no work for a while, and are started again here. The team is empty until there
-        is work for two.
+        Idle threads leave after a while, and are restarted here. The team is empty until there is work for two.
         """
         if count > 1 and self._servers is not None:
             if not len(self._team):
@@ -95,11 +94,11 @@ class Workers:
             self._serving.pop()
 
     def count(self, size: int, smallest: int) -> int:
-        """Return the number of shares to divide ``size`` into, none below `smallest` unless there is one share."""
+        """Return the number of shares to divide ``size`` into, each at least `smallest` unless there is only one."""
         return self._count(size, self.smallest(smallest))
 
     def smallest(self, size: int) -> int:
-        """Return the least size of a share: ``size`` if threads must be woken for it, a 32nd of it if they spin."""
+        """Return the minimum size of a share: ``size`` if threads must be woken for it, a 32nd of it if they spin."""
         return size >> 5 if self._serving else size
 
     # --- anything else ------------------------------------------------------------------------------------------------
@@ -117,7 +116,7 @@ class Workers:
         return list(pairwise(size * k // count for k in range(count + 1)))
 
     def each(self, items: Sequence[Item], run: Callable[[Item], Result], *, alone: bool = False) -> list[Result]:
-        """Call ``run`` on each item, from a queue that all threads serve; return the results, in order.
+        """Call ``run`` on each item, from a queue for all threads; return the results, in order.
 
         The caller starts at once, while the other threads wake up. With ``alone`` it runs all items.
         """
@@ -163,9 +162,9 @@ if hasattr(os, "register_at_fork"):  # not on Windows
 
 
 def kept_workers() -> Workers:
-    """Return threads for short work, which stay for the next call: to start one takes as long as to score 500 rows.
+    """Return threads for short work that stay for later calls: starting one takes as long as scoring 500 rows.
 
-    Several callers may use them at once. They must not be closed.
+    Several callers may share them. They must not be closed.
     """
     n_jobs = _at_most.get() or available_cores()
     if n_jobs not in _kept:
@@ -175,7 +174,7 @@ def kept_workers() -> Workers:
 
 @contextmanager
 def at_most(n_jobs: int | None) -> Iterator[None]:
-    """Have `kept_workers` be so many threads, the caller's included; None, 0 or -1 for one for each core."""
+    """Limit `kept_workers` to this many threads, including the caller's; None, 0 or -1 for all cores."""
     before = _at_most.set(n_jobs if n_jobs is not None and n_jobs > 0 else None)
     try:
         yield
@@ -184,9 +183,9 @@ def at_most(n_jobs: int | None) -> Iterator[None]:
 
 
 def available_cores() -> int:
-    """Return the number of cores that this process may use: those that it is bound to, and no more than its quota.
+    """Return the number of available cores: the CPU affinity, limited by the quota.
 
-    Of a quota of 2.5 processors it is 2: a third thread would be stopped half of the time, and others wait for it.
+    For a quota of 2.5 it is 2: a third thread would be throttled half of the time, and others would wait for it.
     """
     # Some systems, such as macOS and Windows, do not say.
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
@@ -215,12 +214,12 @@ ADDITIONS_PER_TASK = 1 << 20
 
 @cache
 def has_numba() -> bool:
-    """Return whether kernels can be compiled; numba itself is not imported, which takes half a second."""
+    """Whether kernels can be compiled; numba itself is not imported, which takes half a second."""
     return bool(find_spec("numba"))
 
 
 def require_numba(what: str) -> None:
-    """Raise an error that names what needs numba, if it is not installed.
+    """Raise an error if numba is not installed, which names what needs it.
 
     Raises
     ------
