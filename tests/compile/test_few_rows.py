@@ -64,7 +64,7 @@ def test_the_same_columns_with_other_types(model, n_rows):
         assert model.predict(pl.DataFrame({"x": x, "z": [1] * n_rows})).to_list() == [high] * n_rows
     with_null = pl.DataFrame({"x": pl.Series([None, *[1] * n_rows]), "z": 1})
     assert model.predict(with_null).to_list() == [model.predict({"x": None, "z": 1})[0], *[low] * n_rows]
-    for x in (pl.Series(["a"] * n_rows), pl.Series([True] * n_rows), pl.Series([[1]] * n_rows)):
+    for x in (pl.Series(["a"] * n_rows), pl.Series([[1]] * n_rows)):
         with pytest.raises(DataError, match="feature 'x' has type"):
             model.predict(pl.DataFrame({"x": x, "z": [1] * n_rows}))
         with pytest.raises(DataError, match="feature 'z' has type"):
@@ -73,7 +73,7 @@ def test_the_same_columns_with_other_types(model, n_rows):
         model.predict(pl.DataFrame({"x": [1.0] * n_rows}))
 
 
-@pytest.mark.parametrize("row", [{"x": 1.0}, {"x": "1", "z": 1}, {"x": True, "z": 1}, {"x": 1, "z": "1"},
+@pytest.mark.parametrize("row", [{"x": 1.0}, {"x": "1", "z": 1}, {"x": 1, "z": "1"},
                                  {"x": 1, "z": 1, "more": [1, 2]}, {"x": 1, "z": 1, 3: 4}])  # fmt: skip
 def test_a_row_that_cannot_be_scored(model, row):
     with pytest.raises(DataError):
