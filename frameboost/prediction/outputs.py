@@ -43,8 +43,8 @@ def few_outputs(output: Output, margins: Sequence[Sequence[float]]) -> pl.Series
     shape = len(output.values)
     kind = _dtype(output)
     if shape == 1:
-        return pl.Series([value for (value,) in rows], dtype=kind)
-    return pl.Series(rows, dtype=pl.Array(kind, shape))
+        return pl.Series("prediction", [value for (value,) in rows], kind)
+    return pl.Series("prediction", rows, pl.Array(kind, shape))
 
 
 def _size(output: Output) -> int:

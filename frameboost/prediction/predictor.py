@@ -225,7 +225,7 @@ class Predictor:
         if output.is_margin and not may_be_null:
             return pl.Series("prediction", margins[0])
         if not may_be_null and (values := few_outputs(output, margins)) is not None:
-            return values.alias("prediction")
+            return values
         if not may_be_null and has_numba() and (values := self._array_output(output).values(margins)) is not None:
             return values
         columns = [pl.Series(name, sums) for name, sums in zip(output.inputs, margins, strict=True)]
@@ -252,7 +252,8 @@ class Predictor:
 
     def _margins(self, data: Any) -> list[Any]:
         """Return the margins of each output."""
-        if is_frame_of("pandas", data) and (numbers := numbers_of_pandas(data)) is not None:
+        is_known = isinstance(data, pl.DataFrame | Matrix | dict)
+        if not is_known and is_frame_of("pandas", data) and (numbers := numbers_of_pandas(data)) is not None:
             data = numbers
         has_offset, bases = self.ensemble.offset is not None, self.ensemble.base_margins
         if not self._is_linear and not has_offset:

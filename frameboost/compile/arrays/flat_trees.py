@@ -13,8 +13,9 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import partial
+from functools import cached_property, partial
 from itertools import pairwise
+from operator import call, itemgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -169,16 +170,19 @@ class TreeArrays:
         """
         refuse_linear("this way of scoring", is_linear=self.is_linear)
         sums = []
-        for output, base in enumerate(base_margins):
-            roots = self.roots[self.outputs == output]
+        for conditions, base in zip(self._conditions_of_outputs, base_margins, strict=False):
             total = np.full(len(codes), base)
-            add = partial(sum_leaves, codes, *self._conditions_of(roots), self.value)  # type: ignore[call-arg]
             if in_parallel:
+                add = partial(sum_leaves, codes, *conditions, self.value)  # type: ignore[call-arg]
                 self._over_rows(len(codes), add, total)
             else:
-                add(0, len(codes), total)  # type: ignore[call-arg]
+                sum_leaves(codes, *conditions, self.value, 0, len(codes), total)  # type: ignore[call-arg]
             sums.append(total)
         return sums
+
+    @cached_property
+    def _conditions_of_outputs(self) -> list[tuple[npt.NDArray[np.generic], ...]]:
+        return [self._conditions_of(self.roots[self.outputs == k]) for k in range(max(self.outputs, default=0) + 1)]
 
     def leaves(self, codes: npt.NDArray[np.unsignedinteger], *, in_parallel: bool = True) -> npt.NDArray[np.int32]:
         """Return int32 (rows, trees): each row's leaf, by its number within the tree."""
@@ -371,12 +375,10 @@ class FewRows:
         self._types = [_TEXT if feature.type.is_categorical else _NUMBERS for feature in features]
         self._all_types = set().union(*self._types)
         used = zip(arrays.features, arrays.edges, arrays.missing.tolist(), strict=True)
-        self._coders = [
-            (self._names.index(feature.name), (_text if feature.type.is_categorical else _number)(edges, missing))
-            for feature, edges, missing in used
-        ]
-        # The columns of the last frame, and where the features are among them.
-        self._last: tuple[list[str], list[int]] = [], []
+        self._coders = [(_text if f.type.is_categorical else _number)(edges, missing) for f, edges, missing in used]
+        self._of_used = _getter([self._names.index(feature.name) for feature in arrays.features])
+        # The columns of the last frame, where the features are among them, and what takes these from a row.
+        self._last: tuple[list[str], list[int], _Getter] = [], [], _getter([])
 
     def codes(self, data: Any) -> npt.NDArray[np.unsignedinteger] | None:
         """Return the codes of rows, as `TreeArrays.codes` does; None if they must be read by columns.
@@ -396,31 +398,32 @@ class FewRows:
             return None
         if rows is None:
             return None
-        codes = [[code(row[i]) for i, code in self._coders] for row in rows]
+        codes = [list(map(call, self._coders, self._of_used(row))) for row in rows]
         return np.array(codes, self._dtype).reshape(len(rows), len(self._coders))
 
-    def _of_dict(self, row: dict[Any, Any]) -> list[list[Any]] | None:
+    def _of_dict(self, row: dict[Any, Any]) -> list[Sequence[Any]] | None:
         if set(map(type, row)) != _TEXT or not set(map(type, row.values())) <= _NUMBERS | _OTHERS:
             return None
         try:
-            values = [row[name] for name in self._names]
+            values = self._plain([row[name] for name in self._names], may_be_none=True)
         except KeyError:
             return None
-        return [values] if self._are_plain(values, {type(None)}) else None
+        return None if values is None else [values]
 
-    def _of_frame(self, frame: pl.DataFrame | Matrix) -> list[list[Any]] | None:
+    def _of_frame(self, frame: pl.DataFrame | Matrix) -> list[Sequence[Any]] | None:
         columns = frame.columns
         if len(columns) * len(frame) > _MAX_VALUES and len(frame) > 1:
             return None
-        last, indices = self._last
+        last, indices, of_features = self._last
         if last != columns:
             index = {name: i for i, name in enumerate(columns)}
             if not index.keys() >= set(self._names):
                 return None
             indices = [index[name] for name in self._names]
-            self._last = columns, indices
-        rows = [[row[i] for i in indices] for row in frame.rows()]
-        if all(self._are_plain(row, set()) for row in rows):
+            self._last = _, _, of_features = columns, indices, _getter(indices)
+        values = [of_features(row) for row in frame.rows()]
+        rows = [row for each in values if (row := self._plain(each, may_be_none=False)) is not None]
+        if len(rows) == len(values):
             return rows
         # A NULL is missing, in a column of the feature's type.
         dtypes = frame.dtypes
@@ -428,15 +431,28 @@ class FewRows:
             dtypes[i] in (pl.String, pl.Enum, pl.Categorical) if types is _TEXT else dtypes[i].is_numeric()
             for i, types in zip(indices, self._types, strict=True)
         )
-        return rows if fit and all(self._are_plain(row, {type(None)}) for row in rows) else None
+        rows = [row for each in values if (row := self._plain(each, may_be_none=True)) is not None]
+        return rows if fit and len(rows) == len(values) else None
 
-    def _are_plain(self, values: Sequence[Any], more: set[type]) -> bool:
-        """Whether all values have types that are coded here, or types in ``more``."""
-        if not set(map(type, values)) <= self._all_types | more:
-            return False
-        if self._all_types == _NUMBERS:
-            return True
-        return all(type(value) in types | more for value, types in zip(values, self._types, strict=True))
+    def _plain(self, values: Sequence[Any], *, may_be_none: bool) -> Sequence[Any] | None:
+        """Return the values of features, where a number is None NaN; None if some have types not coded here."""
+        kinds = set(map(type, values))
+        if kinds <= self._all_types == _NUMBERS:
+            return values
+        if not kinds <= self._all_types | ({type(None)} if may_be_none else set()):
+            return None
+        pairs = list(zip(values, self._types, strict=False))
+        if not all(type(value) in types or value is None for value, types in pairs):
+            return None
+        return [math.nan if value is None and types is _NUMBERS else value for value, types in pairs]
+
+
+_Getter = Callable[[Sequence[Any]], Sequence[Any]]
+
+
+def _getter(indices: Sequence[int]) -> _Getter:
+    """Return what takes these values of a row, and perhaps one more, as it makes no sequence of one alone."""
+    return itemgetter(*indices, indices[0]) if indices else lambda _: ()
 
 
 def _can_code(feature: Feature) -> bool:
@@ -445,11 +461,17 @@ def _can_code(feature: Feature) -> bool:
     return (is_number and not kind.is_categorical and not feature.zero_is_missing) or kind.name == "string"
 
 
-def _number(edges: Sequence[Physical], missing: int) -> Callable[[Any], int]:
-    def code(value: Any) -> int:
-        return missing if value is None or value != value else bisect_right(edges, value)
+class _AboveNumbers:
+    """The edge above all numbers, which NaN is not below: among edges that end with it, NaN alone has its code."""
 
-    return code
+    __array_ufunc__ = None  # so that numbers of NumPy, too, leave the comparison to it
+
+    def __gt__(self, value: Any) -> bool:
+        return bool(value == value)
+
+
+def _number(edges: Sequence[Physical], _: int) -> Callable[[Any], int]:
+    return partial(bisect_right, [*edges, _AboveNumbers()])
 
 
 def _text(categories: Sequence[Physical], missing: int) -> Callable[[Any], int]:
