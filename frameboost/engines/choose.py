@@ -1,9 +1,8 @@
 """The table of engines, and the choice of one by name, data and tree method.
 
-To add an engine to the package, write its classes (see `frameboost.engines.contract`) and add it to ``BUILT_IN``. An
-engine of another package is an entry point of the group ``frameboost.engines``, whose name is that of the engine, and
-whose object an `EngineDescription`. Entry points are looked up only when ``fit`` is given a name that is not in the
-table.
+To add an engine to the package, write its classes (see `frameboost.engines.contract`) and add it to ``BUILT_IN``.
+Another package registers an engine as an entry point in the group ``frameboost.engines``, by name, with an
+`EngineDescription` as the object. Entry points are looked up only for names outside the table.
 """
 
 from __future__ import annotations
@@ -84,12 +83,12 @@ def _numba(request: EngineRequest) -> HistogramEngine:
 
 
 def _rows_in_memory(request: EngineRequest) -> tuple[pl.LazyFrame, FeatureColumns | None]:
-    """Return the frame of features and roles; or that of the roles alone, and the columns of the features.
+    """Return the frame of features and roles, or the frame of roles and the feature columns.
 
     Raises
     ------
     ParameterError
-        If rows of a database have no order, and the fit depends on it.
+        If database rows have no order and the fit depends on one.
     """
     source, features, workers = request.source, request.features, request.workers
     if isinstance(source, DatabaseTable):
@@ -110,7 +109,7 @@ def _rows_in_memory(request: EngineRequest) -> tuple[pl.LazyFrame, FeatureColumn
 
 
 def _check_order(request: EngineRequest, source: DatabaseTable) -> None:
-    """Raise an error if rows of a database have no order, or no queries that are told apart, and the fit needs them."""
+    """Raise an error if database rows have no order, or no distinct queries, and the fit needs them."""
     subsample = request.parameters.subsample
     if "qid" in request.roles:
         source.check_apart("group", request.roles["qid"])
@@ -257,9 +256,9 @@ def choose_engine(
     source
         The user's data.
     contract
-        The contract that the tree method needs.
+        The contract of the tree method.
     setting
-        The parameters that ask for this tree method, as error messages show them: ``tree_method='exact'``.
+        The parameters that select this tree method, for error messages: ``tree_method='exact'``.
     n_jobs
         The user's number of threads.
     shards
@@ -268,7 +267,7 @@ def choose_engine(
     Raises
     ------
     ParameterError
-        If there is no such engine, or it does not support the data or one of the parameters.
+        If the engine is unknown, or does not support the data or a parameter.
     """
     kind = data_kind(source)
     if isinstance(name, str) and name == "auto":
@@ -311,13 +310,13 @@ def choose_engine(
 def open_engine(description: EngineDescription, contract: type[Any], request: EngineRequest) -> Any:
     """Open an engine that satisfies the contract over the rows of a request.
 
-    An engine without an opener for held-out rows (`FollowerEngine`) has them read into memory. So have engines that run
-    queries few values.
+    Without an opener for held-out rows (`FollowerEngine`) these are read into memory; so is small data for engines that
+    run queries.
 
     Raises
     ------
     ParameterError
-        If the engine has not all methods of the contract, with its parameters.
+        If the engine lacks a method of the contract, or one has other parameters.
     """
     openers = description.openers
     if description.runs_queries and (few := read_few(request)) is not None:
@@ -336,9 +335,9 @@ def rows_of(table: duckdb.DuckDBPyRelation, roles: Collection[str]) -> FixedRows
 
 
 def rows_of(table: pl.DataFrame | duckdb.DuckDBPyRelation, roles: Collection[str]) -> FixedRows:
-    """Return the rows of a table, where they are, as metrics ask for them.
+    """Return the rows of a table for metrics, without moving them.
 
-    ``roles`` are the columns that expressions may name: roles, margins, predictions. They have no other names.
+    ``roles`` are the columns available to expressions: roles, margins, predictions. There are no other names.
     """
     if isinstance(table, pl.DataFrame):
         return PolarsEngine(table.lazy(), (), {role: role for role in roles})
@@ -346,7 +345,7 @@ def rows_of(table: pl.DataFrame | duckdb.DuckDBPyRelation, roles: Collection[str
 
 
 def _automatic(source: Source, contract: type[Any]) -> str | Dask | Spark:
-    """Return what ``engine="auto"`` stands for."""
+    """Return the engine for ``engine="auto"``."""
     able = [engine for engine in BUILT_IN if contract in engine.openers]
     kind = data_kind(source)
     if kind == "database":  # whose columns are binned there
@@ -373,8 +372,8 @@ def _load_registered(name: str) -> EngineDescription:
     Raises
     ------
     ParameterError
-        If several packages register the name, or the entry point can't be imported or is no description of an engine of
-        that name.
+        If several packages register the name, or the entry point can't be imported or is not a description of an engine
+        of that name.
     """
     entries = sorted(entry_points(group=_GROUP, name=name), key=_package)
     if len(entries) > 1:

@@ -1,16 +1,16 @@
-"""The contract of an engine: what boosting needs of what holds the rows.
+"""The contract of an engine: what boosting requires of the holder of the rows.
 
-An engine holds the rows, with one margin, gradient and node number each. The booster sees only small tables: cuts,
-histograms, splits, leaf values, aggregates. All engines give the same trees, bit for bit, because an engine
+An engine holds the rows, each with a margin, a gradient and a node index. The booster sees only small tables: cuts,
+histograms, splits, leaf values, aggregates. All engines grow the same trees, bit for bit, because an engine
 
-- takes all sums of gradients on the grid that `frameboost.expressions.grid.rounded` gives (`compute_gradients`), where
-  every partial sum is exact, so that neither the order of the rows nor the number of threads matters;
-- proposes cuts by `frameboost.binning.bins.cut_positions`, at values of the data, from the sample of rows that
-  `sample_condition` names;
-- samples rows by the hash of their position (`Sample`).
+- sums gradients on the grid of `frameboost.expressions.grid.rounded` (`compute_gradients`), where every partial sum is
+  exact, so that neither row order nor the number of threads matters;
+- proposes cuts by `frameboost.binning.bins.cut_positions`, at values of the data, from the sample of
+  `sample_condition`;
+- samples rows by a hash of row position (`Sample`).
 
-Metrics, evaluation and reports ask for `Rows`: roles, margins, aggregates and scores. `Engine` adds what grows trees,
-and each tree method needs one contract:
+Metrics, evaluation and reports need `Rows`: roles, margins, aggregates and scores. `Engine` adds growing trees, and
+each tree method needs one contract:
 
 ======================================================  =================================================
 `HistogramEngine`                                       ``tree_method="hist"``, symmetric trees included
@@ -95,9 +95,9 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Cumulative:
-    """A running sum over the rows by ``order``, rows of equal order included.
+    """A running sum over the rows by ``order``, including rows of equal order.
 
-    The values are 0 or more, and on a grid, so that the sum is exact.
+    The values are 0 or more and on a grid, so that the sum is exact.
     """
 
     value: Scalar
@@ -107,7 +107,7 @@ class Cumulative:
 
 @dataclass(frozen=True, slots=True)
 class QueryWindow:
-    """A window function over the rows of each query (see `OverQuery`); values that are summed are on a grid."""
+    """A window function over the rows of each query (see `OverQuery`); summed values are on a grid."""
 
     function: Literal["rank", "sum", "min", "max", "running"]
     value: Scalar
@@ -118,8 +118,8 @@ class QueryWindow:
 class Sample:
     """The gradients of a tree grown on a sample of the rows, as expressions over ``g``, ``h`` and ``draw``.
 
-    ``draw`` is uniform in [0, 1), a hash of ``key`` and the row's position (see `frameboost.expressions.draws`). With a
-    ``share`` the expressions are ``g`` and ``h`` as they are where ``draw`` is below it, and 0 in other rows.
+    ``draw`` is uniform in [0, 1), a hash of ``key`` and row position (see `frameboost.expressions.draws`). With a
+    ``share`` the expressions are ``g`` and ``h`` in rows with ``draw`` below it, and 0 in other rows.
     """
 
     key: int
@@ -129,12 +129,12 @@ class Sample:
 
 
 class Rows(Protocol):
-    """Rows with labels, weights and margins, of which aggregates can be computed.
+    """Rows with labels, weights and margins that support aggregation.
 
-    Expressions are over the *roles* of a row (``label``, ``weight``, ``base_margin``, ...), over the margins, which are
-    roles too or set by `start_margins`, and over the names that `add_columns` adds. NULL and NaN in a role are NULL;
-    without a weight column every weight is 1. All roles are numbers except ``qid``, the query of a row, which is only
-    compared for equality.
+    Expressions use the *roles* of a row (``label``, ``weight``, ``base_margin``, ...), the margins, which are roles too
+    or set by `start_margins`, and names added by `add_columns`. NULL and NaN in a role are NULL; without a weight
+    column every weight is 1. All roles are numeric except ``qid``, the query of a row, which is only compared for
+    equality.
     """
 
     @property
@@ -148,41 +148,40 @@ class Rows(Protocol):
         """Set the margins of every row, by name, from its roles."""
 
     def add_columns(self, terms: Mapping[str, Scalar | Cumulative | QueryWindow]) -> None:
-        """Add columns, each of which may use those before it; a name that is defined again has the new definition."""
+        """Add columns, each of which may use earlier ones; redefining a name replaces its definition."""
 
     def sum_pairs(self, pairs: RankingPairs, offset: float) -> None:
         """Add columns ``pair_g``, ``pair_h`` and ``pair_size``, computed at the current margins (see `RankingPairs`).
 
-        Each pair's numbers are rounded by ``offset`` before they are summed.
+        The terms of each pair are rounded by ``offset`` before they are summed.
         """
 
     def by_score(self, score: Scalar, positive: Scalar, negative: Scalar) -> Aggregator:
-        """Return the distinct scores, to be aggregated before the margins change; its ``n_rows`` is that of the rows.
+        """Return the distinct scores, to aggregate before the margins change; its ``n_rows`` is that of the rows.
 
-        Expressions are over ``score``, ``positive`` and ``negative``, the sums over the rows of a score,
-        ``positive_above`` and ``negative_above``, over the rows of higher scores, and ``positive_total`` and
-        ``negative_total``.
+        Expressions use ``score``, ``positive`` and ``negative``, the sums over rows with the score, ``positive_above``
+        and ``negative_above``, over rows with higher scores, and ``positive_total`` and ``negative_total``.
         """
 
     def close(self) -> None:
-        """Drop all tables and arrays of the engine; may be called at any time, and more than once."""
+        """Drop all tables and arrays of the engine; may be called at any time, repeatedly."""
 
 
 class ArrayRows(Rows, Protocol):
-    """`Rows` that functions over arrays may read, whole and in the order of the data: `EngineRequest.in_order`."""
+    """`Rows` that array functions can read, whole and in the order of the data: `EngineRequest.in_order`."""
 
     def computed(self, values: Mapping[str, Scalar]) -> dict[str, FloatArray]:
-        """Evaluate expressions row by row, as new float64 arrays, NaN where they are NULL."""
+        """Evaluate expressions row by row, as new float64 arrays, NaN for NULL."""
 
     def store_arrays(self, columns: Mapping[str, FloatArray]) -> None:
-        """Add columns, or replace those of these names, by one value for each row."""
+        """Add or replace columns by arrays with one value per row."""
 
 
 class FixedRows(Rows, Protocol):
-    """Rows whose margins stay as they are, as of a model that is evaluated: `frameboost.engines.choose.rows_of`."""
+    """Rows with constant margins, such as those of a model to evaluate: `frameboost.engines.choose.rows_of`."""
 
     def store_terms(self) -> None:
-        """Compute the terms that `add_columns` was given, once for all that follows."""
+        """Materialise the terms of `add_columns` for all later calls."""
 
 
 class RowsInMemory(FixedRows, Protocol):
@@ -193,9 +192,9 @@ class RowsInMemory(FixedRows, Protocol):
 
 
 class Engine(Rows, Protocol):
-    """Rows with features too, for one fit; one tree is grown at a time.
+    """Rows with features, for one fit; trees are grown one at a time.
 
-    The calls from `compute_gradients` on are repeated in each round, those from `start_tree` on for each tree.
+    Calls from `compute_gradients` on are repeated in each round, those from `start_tree` on for each tree.
     `apply_splits` alternates with the method that finds splits or sums histograms.
     """
 
@@ -204,24 +203,23 @@ class Engine(Rows, Protocol):
         """The features, in order."""
 
     def count_missing(self) -> list[int]:
-        """Return the number of rows in which each feature is missing."""
+        """Return the number of missing values of each feature."""
 
     def compute_gradients(
         self, gradients: Mapping[str, Expression], others: Mapping[str, Scalar]
     ) -> dict[str, float] | None:  # fmt: skip
-        """Store ``g_0``, ``h_0`` (of the first output) and so on of every row, and ``others`` by name.
+        """Store ``g_0``, ``h_0`` (of the first output) and so on for every row, and ``others`` by name.
 
-        Gradients are put on the grids on which their sums are exact (see `frameboost.expressions.grid.rounded`).
+        Gradients are rounded to grids on which their sums are exact (see `frameboost.expressions.grid.rounded`).
         """
 
     def start_tree(self, output: int, sample: Sample | None = None) -> Stats:
-        """Put every row into node 0, with the gradients of that output; return their sums."""
+        """Put all rows into node 0, with the gradients of that output; return their sums."""
 
     def reset_nodes(self) -> None:
-        """Put every row into node 0, for a tree that is grown on another engine, or is repeated.
+        """Put all rows into node 0, for a tree grown on another engine, or replayed.
 
-        The splits of a tree that is repeated from a checkpoint have no sums of gradients, and no bins that last only
-        for a tree.
+        The splits of a tree replayed from a checkpoint have no sums of gradients, nor bins that last for one tree only.
         """
 
     def apply_splits(self, splits: Mapping[int, tuple[Split, int, int]]) -> None:
@@ -231,10 +229,10 @@ class Engine(Rows, Protocol):
         """Add the value of each row's leaf to its margin of that name."""
 
     def node_quantiles(self, value: Scalar, weight: Scalar | None, alpha: float) -> dict[int, float]:
-        """Return the ``alpha`` quantile of a value over the rows with h > 0 of each node that has such rows.
+        """Return the ``alpha`` quantile of a value over the rows with h > 0 of each node that has any.
 
-        Without weights: at rank alpha (n + 1), by linear interpolation (NIST handbook, section 7.2.6.2). With weights:
-        the lowest value at which the running sum of weights reaches alpha of the total. Both are XGBoost's definitions.
+        Unweighted: at rank alpha (n + 1), by linear interpolation (NIST handbook, section 7.2.6.2). Weighted: the
+        lowest value at which the running sum of weights reaches alpha of the total. Both are XGBoost's definitions.
         """
 
 
@@ -242,49 +240,49 @@ class HistogramEngine(Engine, Protocol):
     """An engine that sums gradients by bin (``tree_method="hist"``)."""
 
     def propose_bins(self, max_bin: int, user_bins: Mapping[int, Bins]) -> list[Bins]:
-        """Return the bins of all features in order; those of the features in ``user_bins`` are returned unchanged.
+        """Return the bins of all features in order; those in ``user_bins`` are returned unchanged.
 
-        Cuts are values of the data. Those of floats come with the values before them (`Bins.below`), between which
-        `frameboost.binning.bins` then chooses.
+        Cuts are values of the data. Float cuts come with the preceding values (`Bins.below`); `frameboost.binning.bins`
+        then chooses thresholds between the two.
         """
 
     def bin_columns(self, bins: Sequence[Bins]) -> None:
-        """Store the code of every value: the number of its bin."""
+        """Store the code of every value, the index of its bin."""
 
     def histograms(self, nodes: Sequence[int], out: FloatArray, indices: IntArray) -> None:
-        """Write the sums of g and h by bin of each node to ``out[index]``; ``out`` is float64 (histograms, slots, 2).
+        """Write the sums of g and h by bin of each node to ``out[index]``, float64 (histograms, slots, 2).
 
-        `frameboost.binning.bins.SlotLayout` says which slot is the bin of which feature.
+        `frameboost.binning.bins.SlotLayout` maps bins of features to slots.
         """
 
 
 class CountingEngine(HistogramEngine, Protocol):
-    """A `HistogramEngine` that counts the rows of each bin, too."""
+    """A `HistogramEngine` that also counts the rows of each bin."""
 
     def row_counts(self, nodes: Sequence[int], out: FloatArray, indices: IntArray) -> None:
-        """Write what `histograms` does, with 1 in place of g and 0 in place of h of each row that has a gradient.
+        """Do what `histograms` does with g = 1 and h = 0 for each row that has a gradient.
 
-        That is a row whose g or h is not 0, in some output of a tree for all outputs: rows that a sample leaves out
-        have none, nor have those of weight 0.
+        That is a row with g or h other than 0, in any output of a tree for several: rows outside of the sample have
+        none, nor rows of weight 0.
         """
 
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """What an engine does besides its contract, once its columns are binned.
+    """Capabilities of an engine beyond its contract, once its columns are binned.
 
-    An engine that has any returns them from a method ``capabilities(n_trees)``, where ``n_trees`` is the number of
-    trees of the fit, 0 where that does not matter.
+    An engine with any returns them from a method ``capabilities(n_trees)``, where ``n_trees`` is the number of trees of
+    the fit, or 0 if irrelevant.
 
     Attributes
     ----------
     takes_batches
-        Whether a call for many nodes takes less than as many calls, as a query does. Trees grown by the largest gain
-        are then split ahead (see `frameboost.training.look_ahead`).
+        Whether one call for many nodes is faster than many calls, as for queries. Lossguide trees are then split ahead
+        (see `frameboost.training.look_ahead`).
     takes_trees
-        Whether it is a `TreeEngine` that adds trees of others to its margins.
+        Whether it is a `TreeEngine` that can add other engines' trees to its margins.
     grows_trees
-        Whether it is one that does better to grow the trees of the fit in one call each.
+        Whether it should grow the trees of the fit in one call each.
     """
 
     takes_batches: bool = False
@@ -293,14 +291,14 @@ class Capabilities:
 
 
 def capabilities_of(engine: object, n_trees: int = 0) -> Capabilities:
-    """Return the capabilities of an engine, none if it does not say."""
+    """Return the capabilities of an engine, none by default."""
     say = getattr(engine, "capabilities", None)
     return Capabilities() if say is None else cast(Capabilities, say(n_trees))
 
 
 @dataclass(frozen=True, slots=True)
 class TreeShape:
-    """The limits of the trees that a `TreeEngine` grows, and their order of splits.
+    """The limits and the growth policy of the trees that a `TreeEngine` grows.
 
     A depth or a number of leaves of 0 is no limit; ``grow_policy`` is the parameter of that name.
     """
@@ -313,15 +311,15 @@ class TreeShape:
 
 @dataclass(frozen=True, slots=True)
 class FeatureDraws:
-    """How the features of a tree are drawn, see `frameboost.training.open_nodes.FeatureSampler`.
+    """The feature sampling of a tree, see `frameboost.training.open_nodes.FeatureSampler`.
 
     Attributes
     ----------
     shares
         The shares of a tree, of each level, and of each node.
     keys
-        The keys of their draws (see `frameboost.expressions.draws.draw_key`); a level's path ends with its depth, and a
-        node's with its number.
+        The keys of their draws (see `frameboost.expressions.draws.draw_key`); the path of a level ends with its depth,
+        that of a node with its index.
     """
 
     shares: tuple[float, float, float]
@@ -330,7 +328,7 @@ class FeatureDraws:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GrownNodes:
-    """The nodes of a tree that a `TreeEngine` has grown, in the order of their creation, valid until the next tree.
+    """The nodes of a tree that a `TreeEngine` grew, in the order of creation, valid until the next tree.
 
     Attributes
     ----------
@@ -339,9 +337,9 @@ class GrownNodes:
     left
         int64 (nodes,): the left child, -1 in a leaf; the right child follows it.
     table, goes_left
-        int64 (nodes,) and bool: where the codes of a split start in ``goes_left``, which says which of them go left.
+        int64 (nodes,) and bool: the start of a split's codes in ``goes_left``, which tells which codes go left.
     gain, cover, value
-        float64 (nodes,): the gain of the split, H, and the value of the node if it were a leaf.
+        float64 (nodes,): the gain of the split, H, and the value of the node as a leaf.
     """
 
     feature: IntArray
@@ -356,34 +354,34 @@ class GrownNodes:
 
 
 class TreeEngine(Protocol):
-    """A `HistogramEngine` that may grow whole trees in one call, by the steps that are otherwise called one by one."""
+    """A `HistogramEngine` that may grow a whole tree in one call, by the same steps."""
 
     def grow_tree(
         self, shape: TreeShape, penalties: Penalties, shrinkage: float, draws: FeatureDraws | None
     ) -> GrownNodes:
-        """Grow the tree that was started, without constraints; with ``draws`` on features that are drawn.
+        """Grow the started tree, without constraints; with ``draws`` on sampled features.
 
         ``shrinkage`` is the factor of leaf values.
         """
 
     def add_grown(self, grown: GrownNodes, margin: str, linear: LinearColumns | None) -> None:
-        """Add to the margin of each row the value of its leaf in a tree grown here or by another engine.
+        """Add the value of each row's leaf to its margin, for a tree grown here or by another engine.
 
         The tree of a `LinearEngine` may have linear leaves.
         """
 
 
 class ShardEngine(HistogramEngine, Protocol):
-    """An engine over part of the rows, that answers what `frameboost.engines.shards` merges into answers of all rows.
+    """An engine over part of the rows; `frameboost.engines.shards` merges its answers into those of all rows.
 
-    The sums of splits, and the number of rows that grids depend on, are those of all rows.
+    The sums of splits, and the number of rows that determines grids, are those of all rows.
     """
 
     def start_at(self, positions: RowPositions, n_rows: int) -> None:
-        """Make the engine a shard, given the positions of its rows among all ``n_rows``, by which rows are sampled."""
+        """Make the engine a shard, with the positions of its rows among all ``n_rows``, for sampling."""
 
     def count_values(self, features: Sequence[int]) -> list[ValueCounts]:
-        """Return the distinct values of some numeric features, of the rows that cuts come from."""
+        """Return the distinct values of some numeric features, over the rows for proposing cuts."""
 
     def categories(self, feature: int) -> list[Physical]:
         """Return the distinct physical values of a categorical feature, in any order."""
@@ -394,29 +392,29 @@ class ShardEngine(HistogramEngine, Protocol):
     ) -> dict[str, float]:  # fmt: skip
         """Do what `Engine.compute_gradients` does; return the largest magnitude of each gradient.
 
-        With ``offsets`` they are put on these grids, which are those of all shards.
+        With ``offsets`` they are rounded to these grids, those of all shards.
         """
 
     def node_values(self, value: Scalar, weight: Scalar | None) -> pl.DataFrame:
-        """Return ``node``, ``value`` and, if there are weights, ``weight``, float64, of every row with h > 0."""
+        """Return ``node``, ``value`` and, with weights, ``weight``, float64, of every row with h > 0."""
 
     def score_sums(self, score: Scalar, positive: Scalar, negative: Scalar) -> pl.DataFrame:
         """Return the distinct ``score``, and the sums ``positive`` and ``negative`` over its rows, float64."""
 
     def query_names(self) -> pl.Series:
-        """Return the distinct values of the column of queries, as text."""
+        """Return the distinct values of the query column, as text."""
 
 
 class RebinningEngine(HistogramEngine, Protocol):
     """An engine that bins its columns again for each tree (``tree_method="approx"``, ``proposal="global"``)."""
 
     def load_columns(self) -> list[Bins]:
-        """Keep the values of every column; return the bins of the features, still without cuts."""
+        """Keep the values of every column; return the bins of the features, without cuts."""
 
     def rebin(self, max_bin: int) -> list[Bins]:
         """Propose cuts weighted by h of the current tree, store the codes by them, and return the bins.
 
-        They are as those of `HistogramEngine.propose_bins`.
+        They have the form of `HistogramEngine.propose_bins`.
         """
 
 
@@ -424,23 +422,23 @@ class NodeBinningEngine(Engine, Protocol):
     """An engine that bins the rows of each node separately (``tree_method="approx"``, ``proposal="local"``)."""
 
     def load_columns(self) -> list[Bins]:
-        """Keep the values of every column; return the bins of the features, still without cuts."""
+        """Keep the values of every column; return the bins of the features, without cuts."""
 
     def node_bins(self, nodes: Sequence[int], max_bin: int) -> list[NodeBins]:
-        """Return for each feature its bins in each node, with cuts weighted by h, and the sums by bin."""
+        """Return each feature's bins in each node, with cuts weighted by h, and the sums by bin."""
 
 
 class ColumnBlockEngine(Engine, Protocol):
-    """An engine that keeps sorted columns and finds the best of all splits (``tree_method="exact"``)."""
+    """An engine that keeps sorted columns and finds the best split over all values (``tree_method="exact"``)."""
 
     def presort(self) -> list[Bins]:
-        """Sort every column once; return the features' bins (without cuts: every value is its own bin)."""
+        """Sort every column once; return the features' bins (without cuts: every value is a bin)."""
 
     def merge_nodes(self, nodes: Mapping[int, int]) -> None:
         """Move all rows of each node to another node: the leaf that the node was pruned into."""
 
     def rank_of(self, feature: int, threshold: Physical | None) -> int:
-        """Return the `Split.bin` of a numeric split at a threshold, None for a split on whether there is a value."""
+        """Return the `Split.bin` of a numeric split at a threshold, None for a split on missingness."""
 
     def best_splits(
         self, nodes: Sequence[int], totals: Sequence[Stats], penalties: Penalties, limits: SplitLimits
@@ -449,17 +447,17 @@ class ColumnBlockEngine(Engine, Protocol):
 
 
 class FollowerEngine(Engine, Protocol):
-    """An engine over held-out rows where bins don't last the fit (``approx``, ``exact``): it splits by threshold.
+    """An engine over held-out rows if bins change during the fit (``approx``, ``exact``): it splits by threshold.
 
     Its gradients and `node_quantiles` are never used.
     """
 
     def keep_columns(self, bins: Sequence[Bins]) -> None:
-        """Keep the values of every column; ``bins`` are those of training, which give the categories."""
+        """Keep the values of every column; ``bins`` of training define the categories."""
 
 
 class RefitEngine(FollowerEngine, Protocol):
-    """A `FollowerEngine` whose gradients and `node_quantiles` are used too, for new leaf values of old trees."""
+    """A `FollowerEngine` with gradients and `node_quantiles`, for new leaf values of old trees."""
 
     def node_sums(self, n_nodes: int) -> FloatArray:
         """Return the sums of g and of h over the rows in each node, and their number, float64 (3, nodes).
@@ -471,9 +469,9 @@ class RefitEngine(FollowerEngine, Protocol):
 def parts_where(
     rows: Rows, aggregates: Mapping[str, Aggregate], is_wrong: Callable[[Mapping[str, float | None], int], bool]
 ) -> list[str]:
-    """Return the names of the files or frames of whose aggregates and number of rows ``is_wrong`` is true.
+    """Return the names of the files or frames for which ``is_wrong`` is true of their aggregates and row count.
 
-    Engines that know of such parts have a method of this name.
+    Engines that know such parts have a method of this name.
     """
     ask = getattr(rows, "parts_where", None)
     return [] if ask is None else cast(list[str], ask(aggregates, is_wrong))
@@ -486,7 +484,7 @@ _checked: set[tuple[type, type]] = set()  # kinds of engines with a contract tha
 
 
 def check_engine(engine: object, contract: type, name: str) -> None:
-    """Raise `ParameterError` if the engine of that name has not all methods of the contract, with its parameters."""
+    """Raise `ParameterError` if an engine lacks a method of the contract, or one has other parameters."""
     if (type(engine), contract) in _checked:
         return
     what = f"engine {shown(name)} opened a {type(engine).__name__}"
@@ -518,7 +516,7 @@ def _members(contract: type) -> dict[str, Any]:
 
 
 def _takes(has: inspect.Signature, expected: inspect.Signature) -> bool:
-    """Whether what has one signature can be called by the other, by position and by name."""
+    """Whether a function with one signature can be called with the other, by position and by name."""
     names = list(expected.parameters)
     needed = [name for name, each in expected.parameters.items() if each.default is each.empty]
     try:
@@ -540,36 +538,36 @@ def _names(signature: inspect.Signature) -> str:
 
 
 class LinearEngine(HistogramEngine, Protocol):
-    """A `HistogramEngine` with the roles ``x_0``, ``x_1``, ... (see `linear_role`): leaves may have slopes of these.
+    """A `HistogramEngine` with the roles ``x_0``, ``x_1``, ... (see `linear_role`) for slopes of linear leaves.
 
-    A leaf's rows are here those with h > 0 in which none of its features is missing.
+    Rows of a leaf are here those with h > 0 and without missing values in its features.
     """
 
     def leaf_ranges(self, leaves: IntArray, features: IntArray) -> FloatArray:
-        """Return for each leaf: its number of rows, the largest |g| and h, then the least and largest of each feature.
+        """Return for each leaf: the number of rows, the largest |g| and h, and the range of each feature.
 
         ``features`` is int64 (leaves, terms), -1 past a leaf's last one; the ranges are float64 (leaves, 3 + 2 terms).
         """
 
     def leaf_sums(self, grids: LinearColumns, offsets: FloatArray) -> FloatArray:
-        """Return the sums of each leaf, float64 (leaves, terms + 2, terms + 1), of which `sum_indices` has the terms.
+        """Return the sums of each leaf, float64 (leaves, terms + 2, terms + 1), indexed by `sum_indices`.
 
         With u_0 = 1, and u_1, u_2, ... the features on their grids (see `LinearTerm.on_grid`), entry (0, k) is Σ g u_k,
         and (1 + j, k) for k ≤ j is Σ h u_j u_k. ``offsets`` are those of g and of h, (leaves, 2) (see
-        `frameboost.expressions.grid`): all numbers are on grids, and so no sum rounds.
+        `frameboost.expressions.grid`): all numbers are on grids, so that no sum rounds.
         """
 
     def add_linear_leaves(self, values: Mapping[int, float], linear: LinearColumns, margin: str) -> None:
-        """Do what `add_leaf_values` does; rows of linear leaves that lack no number get the linear value."""
+        """Do what `add_leaf_values` does; rows without missing values get the value of their linear leaf."""
 
 
 def linear_role(feature: int | str) -> str:
-    """Return the role of a feature that leaves may have slopes of; of ``""`` what these roles begin with."""
+    """Return the role of a feature for slopes; for ``""`` the prefix of these roles."""
     return f"x_{feature}"
 
 
 def sum_indices(n_terms: int) -> list[tuple[int, int]]:
-    """Return the indices of a leaf's sums in what `LinearEngine.leaf_sums` returns, first those of g.
+    """Return the indices of a leaf's sums in the result of `LinearEngine.leaf_sums`, first those of g.
 
     >>> sum_indices(1)
     [(0, 0), (0, 1), (1, 0), (2, 0), (2, 1)]
@@ -583,13 +581,13 @@ def sum_indices(n_terms: int) -> list[tuple[int, int]]:
 class VectorEngine(HistogramEngine, Protocol):
     """A `HistogramEngine` that sums the gradients of all outputs over the same nodes.
 
-    The splits that `apply_splits` gets have `Split.left_outputs`.
+    The splits passed to `apply_splits` have `Split.left_outputs`.
     """
 
     def start_vector_tree(self, sample: Sample | None = None) -> list[Stats]:
-        """Put every row into node 0, with the gradients of every output; return the sums of each.
+        """Put all rows into node 0, with the gradients of every output; return the sums of each.
 
-        The rows of a sample are drawn once for all outputs.
+        All outputs share the row sample.
         """
 
     def vector_histograms(self, nodes: Sequence[int], out: FloatArray, indices: IntArray) -> None:
@@ -607,7 +605,7 @@ DataKind = Literal["frame", "relation", "partitions", "spark", "database"]
 
 @dataclass(frozen=True, slots=True)
 class EngineRequest:
-    """The rows to open an engine over, and what the fit knows about them.
+    """The rows to open an engine over, and the context of the fit.
 
     Attributes
     ----------
@@ -624,14 +622,14 @@ class EngineRequest:
     workers
         The threads of the fit, shared by all of its engines.
     storage
-        Where to keep arrays as long as the rows.
+        The storage of arrays as long as the rows.
     budget
-        The memory that is left, shared by all engines of the fit.
+        The remaining memory, shared by all engines of the fit.
     in_order
-        Whether functions read the rows as arrays (`ArrayRows`), so that these must keep the order of the data.
+        Whether functions read the rows as arrays (`ArrayRows`), which requires the order of the data.
     name_tables
-        Names the tables that outlive a killed process (see `frameboost.training.checkpoint.Checkpoint.name_tables`);
-        None without a checkpoint.
+        A function that names tables that outlive a killed process (see
+        `frameboost.training.checkpoint.Checkpoint.name_tables`); None without a checkpoint.
     """
 
     source: Source
@@ -655,28 +653,29 @@ class EngineRequest:
 
 @dataclass(frozen=True, slots=True)
 class EngineDescription:
-    """An engine, as the table of built-in engines or the entry point of another package describes it.
+    """The description of an engine, in the table of built-in engines or an entry point.
 
     Attributes
     ----------
     name
         The value of ``fit(engine=...)``.
     openers
-        The contracts of `frameboost.engines.contract` that the engine satisfies, each with the function that opens such
-        an engine over rows. Each tree method needs one contract, so the keys say which tree methods there are.
+        The contracts of `frameboost.engines.contract` that the engine satisfies, each with a function that opens such
+        an engine over rows. Each tree method needs one contract, so the keys determine the supported tree methods.
     data
-        The kinds of data that the engine takes. The first is read where it is, without a copy.
+        The kinds of data that the engine supports. The first is read in place, without a copy.
     threads_set_by
-        The setting for the number of threads, for the error message where the parameter ``n_jobs`` has no effect; empty
-        for an engine that runs on `EngineRequest.workers`.
+        The setting for the number of threads, for the error message if ``n_jobs`` has no effect; empty for an engine
+        that runs on `EngineRequest.workers`.
     uses_storage
-        Whether its arrays are in `EngineRequest.storage`, and so may be larger than memory.
+        Whether its arrays are in `EngineRequest.storage`, so that they may exceed memory.
     summary
-        How it computes, in a few words.
+        A short description of its computation.
     runs_queries
-        Whether it sums by queries, so that few values are read into memory (see `frameboost.engines.query_costs`).
+        Whether it sums by queries, so that small data is read into memory instead (see
+        `frameboost.engines.query_costs`).
     has_arrays
-        Whether its rows, and those it validates on, are `ArrayRows`.
+        Whether its training and held-out rows are `ArrayRows`.
     """
 
     name: str
@@ -689,7 +688,7 @@ class EngineDescription:
     has_arrays: bool = False
 
     def check_arrays(self, what: str) -> None:
-        """Raise `ParameterError` if a function can't be called on the rows; ``what`` is what the message calls it."""
+        """Raise `ParameterError` if array functions are unsupported; ``what`` is the function's name in the message."""
         if not self.has_arrays:
             raise ParameterError(
                 f"{what} is a Python function, which engine {shown(self.name)} can't call where the rows are; use an "
@@ -699,7 +698,7 @@ class EngineDescription:
 
 
 def data_kind(source: Source) -> DataKind:
-    """Return what kind of data a source has."""
+    """Return the kind of data of a source."""
     if isinstance(source, PartitionedSource):
         return "partitions"
     if isinstance(source, SparkSource):

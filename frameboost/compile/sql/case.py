@@ -50,14 +50,14 @@ class Step(NamedTuple):
 
 @dataclass(frozen=True)
 class TreeWriter:
-    """Writes trees as expressions over the columns of the features, in a dialect.
+    """Writes trees as expressions over feature columns, in a dialect.
 
     Attributes
     ----------
     steps
-        Of each output what its leaf values are written as multiples of, in integers; none for values as they are.
+        The step of each output, to write leaf values as integer multiples; empty to write the values.
     line
-        How a line within a long tree begins; empty if each tree is one line.
+        The beginning of lines within a long tree; empty if each tree is one line.
     """
 
     columns: Sequence[FeatureColumn]
@@ -73,7 +73,7 @@ class TreeWriter:
         return self.dialect.sum([self.literal(base_margin, output), *map(self.tree, trees)])
 
     def number(self, value: float, output: int) -> float:
-        """Return a base or the value of a leaf as it is written: the number of steps that it is, if there are steps."""
+        """Return a base or leaf value in the form to write: a number of steps, if there are steps."""
         return value / self.steps[output].size if self.steps else value
 
     def literal(self, value: float, output: int) -> str:
@@ -92,7 +92,7 @@ class TreeWriter:
         return self._nested(tree, 0, self.line)
 
     def _nested(self, tree: Tree, node: int, line: str = "") -> str:
-        """Return the subtree at ``node`` with CASE in CASE, one a level. ``line`` begins a line in a long one."""
+        """Return the subtree at ``node`` with nested CASEs, one per level. ``line`` begins lines in long ones."""
         if tree.is_leaf(node):
             return self._leaf(tree, node)
         condition, holds_left = self.columns[tree.feature[node]].test(tree, node)
@@ -106,14 +106,14 @@ class TreeWriter:
         )
 
     def _branch(self, condition: str, then: str, otherwise: str, line: str = "") -> str:
-        """Return one of two values by a condition, each in a line if ``line`` begins one; the second for NULL."""
+        """Return one of two values by a condition, each on a line if ``line`` is set; the second for NULL."""
         template = self.dialect.expressions.branch
         if line:
             template = _LINES.sub(line, template)
         return template.format(c=condition, t=then, e=otherwise)
 
     def _leaf(self, tree: Tree, leaf: int) -> str:
-        """Return the value of a leaf: a number, or of a linear leaf a constant plus slopes times columns.
+        """Return the value of a leaf: a number, or for a linear leaf a constant plus slopes times columns.
 
         All products and sums are exact (see `frameboost.trees.tree`).
         """
@@ -144,7 +144,7 @@ class TreeWriter:
         return f"{slope} * {dialect.clipped(f'(({number} + {offset}) - {shift})', low, high)}"
 
     def _whole(self, value: float) -> str:
-        """Return a whole number as a literal beside a float64."""
+        """Return an integer as a literal beside a float64."""
         return str(int(value)) if abs(value) < _SHORT else self.dialect.number(value)
 
     # --- chains of WHENs ----------------------------------------------------------------------------------------------
@@ -159,9 +159,9 @@ class TreeWriter:
         ``x < 2``, ``x < 3`` is ``CASE WHEN x < 1 THEN a WHEN x < 2 THEN b WHEN x < 3 THEN c ELSE d END``. ``ends`` are
         nodes that end the tree, with their values. ``line`` begins a line in long ones.
 
-        A database that evaluates CASE by vectors of rows copies the values of an inner CASE to those of the outer one.
-        So there every tree is written so, and of two children that nest equally deep ELSE continues to the one with the
-        larger cover, whose values are copied once less: half the time of CASE in CASE.
+        A database that evaluates CASE by vectors of rows copies the values of an inner CASE to the outer one. There all
+        trees are written this way, and of two equally deep children ELSE continues to the one with the larger cover,
+        which saves a copy of its values: half the time of nested CASEs.
         """
         nested = tree.nestings(ends)
         cover = tree.cover if self.dialect.expressions.case_skips_unmet_whens else [0.0] * len(tree)
@@ -193,7 +193,7 @@ class TreeWriter:
         return self.chained(tree, ends=indices)[0]
 
     def lookup(self, tree: Tree, index: str) -> str:
-        """Return the value of the leaf of an index (see `index`).
+        """Return the leaf value for an index (see `index`).
 
         Of two levels: ``[a, b, c, d][1 + CASE WHEN x < 3 THEN 0 ELSE 2 END + CASE WHEN y < 5 THEN 0 ELSE 1 END]``.
         """
@@ -204,7 +204,7 @@ class TreeWriter:
         return f"CASE {index} {' '.join(cases)} ELSE {values[-1]} END" if cases else values[0]
 
     def _bits(self, tree: Tree, levels: Sequence[int]) -> str:
-        """Return the index of a row's leaf in a symmetric tree, as a sum with one bit a level."""
+        """Return the leaf index in a symmetric tree, as a sum with one bit per level."""
         bits = []
         for depth, node in enumerate(levels):
             condition, holds_left = self.columns[tree.feature[node]].test(tree, node)
@@ -214,7 +214,7 @@ class TreeWriter:
 
 
 def lookup_levels(tree: Tree, dialect: Dialect) -> Sequence[int] | None:
-    """Return a node of each level of a symmetric tree that is written as a lookup in a list, None for other trees."""
+    """Return a node of each level of a symmetric tree written as a list lookup, None for other trees."""
     expressions = dialect.expressions
     levels = None if expressions.lookup is None or tree.is_linear else tree.levels()
     if levels is None or len(levels) < _SHALLOWEST_TABLE:
@@ -227,7 +227,7 @@ def lookup_levels(tree: Tree, dialect: Dialect) -> Sequence[int] | None:
 
 
 def _is_chained(tree: Tree, dialect: Dialect) -> bool:
-    """Whether a tree is written with chains of WHENs: where that is faster, or CASE in CASE has too many levels."""
+    """Whether a tree is written with chains of WHENs: if that is faster, or nested CASEs have too many levels."""
     if dialect.expressions.case_skips_unmet_whens:
         return True
     most = dialect.limits.case_depth
@@ -236,7 +236,7 @@ def _is_chained(tree: Tree, dialect: Dialect) -> bool:
 
 
 def case_depth(tree: Tree, dialect: Dialect) -> int:
-    """Return how deep CASEs nest in the tree's expression."""
+    """Return the nesting depth of CASEs in the tree's expression."""
     if lookup_levels(tree, dialect) is not None:
         return 1
     deepest = tree.nestings()[0] if _is_chained(tree, dialect) else max(tree.depths())

@@ -1,4 +1,4 @@
-"""Splits as SQL conditions: a column compared with thresholds or categories, and where missing values go.
+"""Splits as SQL conditions: columns compared with thresholds or categories, and missing directions.
 
 `frameboost.dialects.dialect.Dialect.literal` writes the thresholds as literals.
 """
@@ -29,13 +29,13 @@ _WHOLE = 2**53
 
 @dataclass(frozen=True)
 class FeatureColumn(DatabaseColumn):
-    """The column of a feature, and the conditions that splits put on it.
+    """The column of a feature, and the conditions of splits on it.
 
     Attributes
     ----------
     filled
-        Columns of the same numbers, in which missing values are the largest and the smallest number (`as_number`), for
-        splits that send them right and left. Comparisons with these need no test for missing values.
+        Columns with missing values replaced by the largest and the smallest number (`as_number`), for missing
+        directions right and left. Comparisons with these need no test for missing values.
     in_steps
         Columns of `number_in_steps`, by the step.
     """
@@ -53,12 +53,12 @@ class FeatureColumn(DatabaseColumn):
         return f"{dialect.clipped(f'(({value} + {added}) - {added})', low, high)} * {dialect.number(1 / step)}"
 
     def test(self, tree: Tree, node: int) -> tuple[str, bool]:
-        """Return the condition of a CASE's WHEN, and whether its branch is the left child.
+        """Return the condition of a WHEN, and whether its branch is the left child.
 
-        The branch for missing values is ELSE, so that they need no test: ``WHEN x < 3`` with the left child behind
-        THEN if missing values go right, ``WHEN x >= 3`` with the right child if they go left. A comparison with NULL is
-        not true. NaN is the largest number or compares false, so ``x < 3`` is not true for it in any database;
-        ``x >= 3`` may be, so `Expressions.is_number` is added to it.
+        Missing values take ELSE without a test: ``WHEN x < 3`` with the left child after THEN if they go right, ``WHEN
+        x >= 3`` with the right child if they go left. Comparisons with NULL are not true. NaN is the largest number or
+        compares false, so ``x < 3`` is not true for it in any database; ``x >= 3`` may be, so `Expressions.is_number`
+        is added to it.
         """
         threshold, categories, missing_left = tree.threshold[node], tree.categories[node], tree.missing_left[node]
         if categories is not None:
@@ -83,7 +83,7 @@ class FeatureColumn(DatabaseColumn):
         return " AND ".join(filter(None, [f"{self.value} >= {literal}", self.is_number(self.value)])), False
 
     def negated(self, condition: str, tree: Tree, node: int) -> str:
-        """Return the negation of the condition of `test`; it is true for missing values where that is not."""
+        """Return the negation of the condition of `test`; it is true for missing values if that is not."""
         if tree.with_missing[node]:
             return f"NOT ({condition})"
         if filled := self._filled(tree, node):
@@ -97,7 +97,7 @@ class FeatureColumn(DatabaseColumn):
         return self.filled[tree.missing_left[node]] if self.compares_numbers(tree, node) else None
 
     def compares_numbers(self, tree: Tree, node: int) -> bool:
-        """Whether a split may compare `as_number` with its threshold, as a double: the answer is the same."""
+        """Whether a split may compare `as_number` with its threshold as a double, with the same result."""
         threshold, missing_left, kind = tree.threshold[node], tree.missing_left[node], self.feature.type
         # A tuple, as this runs for each node: to make the union `int | float` takes twice as long.
         if not isinstance(threshold, (int, float)) or not (
@@ -107,7 +107,7 @@ class FeatureColumn(DatabaseColumn):
         return not (missing_left and threshold == -float("inf"))  # as what is missing would be: -inf
 
     def as_number(self, missing_left: bool, number: str) -> str:
-        """Return the value as a number that is never missing: ``-inf`` if missing values go left, NaN if right.
+        """Return the value as a non-missing number: ``-inf`` for missing values that go left, NaN for right.
 
         NaN is larger than all other numbers in DuckDB. ``number`` is the type of these two.
         """
@@ -141,7 +141,7 @@ def compare_numbers(
     threshold: npt.NDArray[np.float64],
     missing_left: npt.NDArray[np.bool_],
 ) -> npt.NDArray[np.bool_]:
-    """Return which of many nodes `FeatureColumn.compares_numbers` holds for.
+    """Return for which of many nodes `FeatureColumn.compares_numbers` is true.
 
     Parameters
     ----------
@@ -165,13 +165,13 @@ def renamed(columns: Sequence[FeatureColumn], names: Mapping[str, str]) -> tuple
 def find_columns(
     features: Sequence[Feature], dialect: Dialect, names: Mapping[str, str] | None = None
 ) -> tuple[FeatureColumn, ...]:
-    """Return the columns of the features; ``names`` has the names in the table where they differ.
+    """Return the columns of the features; ``names`` are table column names that differ.
 
     Raises
     ------
     ParameterError
-        If the database has no such names or column types, takes two names for one, or ``names`` has a name that is
-        no feature's.
+        If the database can't have a name or column type, does not distinguish two names, or ``names`` has an unknown
+        feature.
     """
     names = {} if names is None else names
     known = [feature.name for feature in features]
@@ -199,7 +199,7 @@ def find_columns(
 
 
 def condition_sql(tree: Tree, node: int, features: Sequence[Feature]) -> str:
-    """Return the condition under which a present value goes left, for people to read."""
+    """Return the condition under which a non-missing value goes left, for people to read."""
     feature = features[tree.feature[node]]
     column, threshold, categories = quote_identifier(feature.name), tree.threshold[node], tree.categories[node]
     if categories is not None:

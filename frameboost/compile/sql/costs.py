@@ -1,4 +1,4 @@
-"""What the forms of a query cost in DuckDB, planning and scoring, to choose one for a number of rows.
+"""The costs of query forms in DuckDB, planning and scoring, to choose one for a number of rows.
 
 The figures are CPU nanoseconds, measured in DuckDB 2.0 (docs/performance.md). One thread plans, and two at least are
 taken to score, a row group of 122,880 rows each at a time. CASE takes 110 to 165 µs a split to write, parse and plan,
@@ -44,9 +44,9 @@ _TO_SORT = 300
 
 
 def fastest_form(model: SqlModel, rows: int | None) -> str:
-    """Return ``lists``, ``staged`` or ``sorted`` where that is the fastest in DuckDB, and ``auto`` where CASE is.
+    """Return ``lists``, ``staged`` or ``sorted`` if that is the fastest in DuckDB, and ``auto`` for CASE.
 
-    Where the number of rows is unknown, it is never ``sorted``.
+    With an unknown number of rows it is never ``sorted``.
     """
     levels, is_linear = max(model.depths, default=0), model.is_linear
     trees = [tree for tree in model.every_tree() if not tree.is_leaf(0)]
@@ -91,5 +91,5 @@ def _walked_once(trees: Sequence[Tree], walks: Sequence[Sequence[int]], n_rows: 
 
 
 def _a_row(cost: tuple[float, float], leaves: Sequence[float]) -> float:
-    """Return what a row costs by CASE in all trees, which have so many leaves."""
+    """Return the cost per row of CASE in all trees, from their numbers of leaves."""
     return sum(cost[0] * math.log2(n) ** 2 + cost[1] * n for n in leaves)

@@ -1,14 +1,14 @@
-"""The query that scores a table: its forms, the sizes that they have beside a database's limits, and the choice of one.
+"""The query that scores a table: its forms, their sizes relative to a database's limits, and the choice of one.
 
-- ``case``: one expression a value
-- ``staged``: common table expressions, which sum trees in columns and name values that are used several times
-- ``sorted``: one of these two over rows in the order in which CASE skips most
+- ``case``: one expression per value
+- ``staged``: common table expressions that sum trees in columns and reuse values
+- ``sorted``: one of these two over sorted rows, where CASE skips most
 - ``lists``: the nodes of all trees as lists (`frameboost.compile.sql.node_lists`)
 - ``table``: a short query over a table of the trees (`frameboost.compile.sql.tree_table`)
-- ``by_key``: trees that read one dimension of a star, scored once a row of it (`frameboost.database.star`), others by
+- ``by_key``: trees that read one dimension of a star, scored once per row of it (`frameboost.database.star`), others by
   ``auto``
-- ``auto``: the first of ``case``, ``staged`` and ``table`` within the limits of the database; in DuckDB what is the
-  fastest for a number of rows (`frameboost.compile.sql.costs`)
+- ``auto``: the first of ``case``, ``staged`` and ``table`` within the limits of the database; in DuckDB the fastest for
+  a number of rows (`frameboost.compile.sql.costs`)
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ _ROOM_OF_TEXT = 8
 
 @dataclass(frozen=True)
 class QueryOptions:
-    """What a query that scores a table takes besides the table; `frameboost.Model.query` describes the fields."""
+    """Options of a scoring query beside the table; see `frameboost.Model.query`."""
 
     keep: Sequence[str] | None = None
     where: str | Mapping[str, Any] | None = None
@@ -99,7 +99,7 @@ R = TypeVar("R")
 
 
 def with_options(kind: type) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Show the fields of a dataclass of options in the signature and the annotations of a method that takes them."""
+    """Show the fields of a dataclass of options in the signature and annotations of a method."""
 
     def decorated(method: Callable[P, R]) -> Callable[P, R]:
         signature, types = inspect.signature(method), get_type_hints(kind)
@@ -120,9 +120,9 @@ def with_options(kind: type) -> Callable[[Callable[P, R]], Callable[P, R]]:
 
 @dataclass(frozen=True)
 class Destination:
-    """Where the result of a scoring query goes: a view or a table of a quoted name, or (by default) to the caller.
+    """The destination of a scoring query's result: a view or table of a quoted name, or (by default) the caller.
 
-    ``replace``: whether a view or a table of that name may be there.
+    ``replace`` allows an existing view or table.
     """
 
     kind: Literal["query", "view", "table"] = "query"
@@ -130,11 +130,11 @@ class Destination:
     replace: bool = False
 
     def into(self, dialect: Dialect) -> str:
-        """Return the clause before FROM that makes a table of the query, in databases that have SELECT … INTO."""
+        """Return the clause before FROM that creates a table, in databases with SELECT … INTO."""
         return f"INTO {self.name}\n" if self.kind == "table" and dialect.statements.selects_into else ""
 
     def statements(self, query: str, dialect: Dialect) -> list[str]:
-        """Return the whole statements for a query that has the clause, of which most databases take one."""
+        """Return the complete statements for a query with the clause; most databases need one."""
         if self.kind == "query" or self.into(dialect):
             return [query]
         known = dialect.statements
@@ -154,12 +154,12 @@ class Destination:
 
 @dataclass(frozen=True)
 class ScoringQuery:
-    """The query that scores a source of rows, or the statement that makes a view or a table of it.
+    """The query that scores a source of rows, or the statement that creates a view or table from it.
 
-    ``end`` returns the query of the stages and the values by name, where it does not end in the scores. ``stamp`` are
-    values by name that follow the scores. ``after`` is that of `Stages`. ``passed`` are columns, quoted, that ``end``
-    returns besides those that are kept and read. ``call`` is the method of `frameboost.DatabaseModel` that takes a
-    table of the trees, for messages; by default the one of the destination.
+    ``end`` returns the query from the stages and the values by name, if it does not end in the scores. ``stamp`` are
+    values by name that follow the scores. ``after`` is that of `Stages`. ``passed`` are quoted columns that ``end``
+    returns beside those that are kept and read. ``call`` is the method of `frameboost.DatabaseModel` that accepts a
+    table of trees, for messages; by default that of the destination.
     """
 
     model: SqlModel
@@ -173,14 +173,14 @@ class ScoringQuery:
     call: str = ""
 
     def text(self) -> str:
-        """Return the query in the form of the options, or in the one that ``auto`` chooses.
+        """Return the query in the form of the options, or in the form chosen by ``auto``.
 
         Raises
         ------
         ParameterError
             As `fitting`.
         TooLargeError
-            If no form fits, with the numbers.
+            If no form fits, with the sizes.
         """
         query, too_large = self.fitting()
         if too_large:
@@ -188,12 +188,12 @@ class ScoringQuery:
         return self.destination.longest(query, self.model.dialect)
 
     def fitting(self) -> tuple[str, str]:
-        """Return the query and nothing, or why no statement of one fits into the limits of the database, and what does.
+        """Return the query and an empty string, or the reason why none is within the limits, and alternatives.
 
         Raises
         ------
         ParameterError
-            If the result has too many columns or two of one name, or the model can't have the form.
+            If the result has too many columns or duplicates, or the model does not support the form.
         """
         self._check_columns()
         model, dialect, form, trees_table = self.model, self.model.dialect, self.options.form, self.options.trees
@@ -243,7 +243,7 @@ class ScoringQuery:
         return "", f"the model does not fit into one {noun} of form {shown(form)}: {reason}; {ways}"
 
     def _check_columns(self) -> None:
-        """Raise `ParameterError` if columns of the query are too many, or of one name; ``SELECT *`` is not checked."""
+        """Raise `ParameterError` for too many or duplicate columns; ``SELECT *`` is not checked."""
         keep, any_case = self.options.keep, self.model.dialect.names.any_case
         if keep is None or self.end is not None:
             return
@@ -260,7 +260,7 @@ class ScoringQuery:
                 names.add(known)
 
     def _n_rows(self) -> int | None:
-        """Return about how many rows there are to score; None if that is not known."""
+        """Return the approximate number of rows to score; None if unknown."""
         rows, where, source = self.options.rows, self.options.where, self.source.sql
         if not isinstance(rows, duckdb.DuckDBPyConnection):
             return rows
@@ -268,7 +268,7 @@ class ScoringQuery:
         return when_free(lambda: estimated_rows(sql, source)) if where is None else None
 
     def most_of_step(self, most: int | None, why: str, steps: str) -> int:
-        """Return the bytes of a step of a `chain` of ``steps``, which one query is too large for, ``why``.
+        """Return the maximum bytes of a step of a `chain` of ``steps``; ``why`` tells why one query is too large.
 
         Raises
         ------
@@ -284,28 +284,27 @@ class ScoringQuery:
     def chain(
         self, limits: Limits, named: Callable[[int], str], *, of_views: bool, has_all: bool = False
     ) -> list[tuple[ScoringQuery, str]]:  # fmt: skip
-        """Return queries that keep to limits, one of text among them, each over the one before, and their texts.
+        """Return queries within limits, including one of text, each over the one before, and their texts.
 
-        Each adds some of the trees to the margins, which the result of the one before has as columns; the last one has
-        the columns of this query.
+        Each adds some trees to the margins in the result of the previous one; the last one has the columns of this
+        query.
 
         Parameters
         ----------
         limits
             The limits, below those of the database.
         named
-            Returns the name of a result, quoted, by its number from 1 on. The first query has the condition on the
+            A function from the number of a result, from 1, to its quoted name. The first query has the predicate on the
             rows.
         of_views
-            Whether results are views, which a database substitutes for their names as it does stages, so that it takes
-            no more of them.
+            Whether results are views, which a database inlines like stages, so that they have the same limit.
         has_all
-            Whether the queries before the last one pass all columns of the table on.
+            Whether the queries before the last one pass on all columns of the table.
 
         Raises
         ------
         ParameterError
-            If a query of one tree, or what the queries pass on, is more than that.
+            If a query of one tree, or the columns that the queries pass on, exceed a limit.
         """
         assert limits.text is not None
         runs = deque(self._runs(limits))
@@ -345,15 +344,15 @@ class ScoringQuery:
         return queries
 
     def _over(self, name: str) -> ScoringQuery:
-        """Return the query over the result of another one that has the condition on the rows."""
+        """Return the query over the result of another one, which has the predicate on the rows."""
         return replace(self, source=TableSource(name, name), options=replace(self.options, where=None))
 
     def _within(self, limits: Limits) -> ScoringQuery:
-        """Return the query of a database with such limits."""
+        """Return the query for a database with these limits."""
         return replace(self, model=replace(self.model, dialect=replace(self.model.dialect, limits=limits)))
 
     def _runs(self, limits: Limits) -> list[_Run]:
-        """Return the trees in parts of about the size of a query, by rounds, whose trees may have the same splits."""
+        """Return the trees in parts of about the size of a query, by rounds, as their trees may share splits."""
         model = self.model
         order = sorted((i, k) for k, trees in enumerate(model.trees) for i in range(len(trees)))
         trees = simplified([model.trees[k][i] for i, k in order], model.dialect, model.known)
@@ -387,7 +386,7 @@ class ScoringQuery:
         return stages.select({**values, **self.stamp}, self.destination.into(self.model.dialect))
 
     def _without_table(self, form: str) -> Iterator[tuple[Callable[[], str | None], Sequence[Sequence[Tree]], bool]]:
-        """Yield what writes a query that has the trees in it, the trees, and whether each margin is one expression."""
+        """Yield writers of a query with the trees in it, the trees, and whether each margin is one expression."""
         model = self.model
         in_stages = (lambda: self._in_stages(self._stages())), model.trees, False
         if form == "lists":
@@ -406,7 +405,7 @@ class ScoringQuery:
             yield in_stages
 
     def _ways(self, *, fits_a_table: bool) -> str:
-        """Return what the user can do instead."""
+        """Return the alternatives for the user."""
         dialect, form = self.model.dialect, self.options.form
         database = f"model.database({dialect.name!r})"
         of_kind = {"query": "query", "view": "create_view_sql", "table": "create_table_sql"}
@@ -427,7 +426,7 @@ class ScoringQuery:
     # --- the forms that have the trees in them ------------------------------------------------------------------------
 
     def _as_expressions(self, stages: Stages, *, integers: bool = True) -> str | None:
-        """Return the query with one expression a value; None if an output uses a margin twice, as softmax does."""
+        """Return the query with one expression per value; None if an output uses a margin twice, like softmax."""
         if not self.model.uses_margins_once:
             return None
         model = _with_stage(self.model, stages, integers=integers)
@@ -442,7 +441,7 @@ class ScoringQuery:
         return self._ended(stages, self.model.staged_values(stages, margins, self.options.name))
 
     def _in_stages(self, stages: Stages) -> str:
-        """Return the query whose stages first sum trees, fifty a column, then evaluate the output.
+        """Return the query with stages that first sum trees, fifty per column, then evaluate the output.
 
         For 60 trees: ``WITH stage_1 AS (SELECT id, <trees 0 to 49> AS v_1, <trees 50 to 59> AS v_2 FROM t)
         SELECT id, (base + (v_1 + v_2)) AS prediction FROM stage_1``.
@@ -459,12 +458,12 @@ class ScoringQuery:
 
 
 def chosen_form(model: SqlModel, form: str, rows: int | None) -> str:
-    """Return the form, or for ``auto`` in DuckDB the fastest, which is ``auto`` where that is CASE.
+    """Return the form, or for ``auto`` in DuckDB the fastest, which is ``auto`` for CASE.
 
     Raises
     ------
     ParameterError
-        If the database or the model can't have the form.
+        If the database or the model does not support the form.
     """
     expressions, database = model.dialect.expressions, model.dialect.name
     if form == "sorted" and not expressions.case_skips_unmet_whens:
@@ -482,7 +481,7 @@ def chosen_form(model: SqlModel, form: str, rows: int | None) -> str:
 
 
 def _by_terms(model: SqlModel, texts: Sequence[Sequence[tuple[str, int]]]) -> list[dict[str, str]]:
-    """Return the sums of each stage by their keys, so that no stage has too many names and values (`Limits.terms`).
+    """Return the sums of each stage by their keys, within the limit of names and values (`Limits.terms`).
 
     ``texts`` are the trees of each output, each with the number of its names and values. A database with that limit
     counts a whole SELECT as one expression.
@@ -503,7 +502,7 @@ def _by_terms(model: SqlModel, texts: Sequence[Sequence[tuple[str, int]]]) -> li
 
 
 def _slices(of_trees: Sequence[int], room: float) -> list[slice]:
-    """Return the runs of trees that make a column each: at most fifty, whose names and values fit into the room."""
+    """Return the runs of trees for one column each: at most fifty, with names and values that fit into the room."""
     starts, terms = [0], 0
     for i, more in enumerate(of_trees):
         terms += more
@@ -514,7 +513,7 @@ def _slices(of_trees: Sequence[int], room: float) -> list[slice]:
 
 
 def _halves(run: _Run) -> list[_Run] | None:
-    """Return the trees of a part in two, None if there are not several."""
+    """Return the trees of a part in two halves, None for a single tree."""
     trees = [(k, tree) for k, of_margin in run.items() for tree in of_margin]
     if len(trees) < 2:
         return None
@@ -538,9 +537,9 @@ def _with_stage(model: SqlModel, stages: Stages, *, integers: bool = True) -> Sq
 
 
 def _short_columns(trees: Iterable[Tree], columns: Sequence[FeatureColumn], stages: Stages) -> Sequence[FeatureColumn]:
-    """Add a stage of what splits compare and slopes multiply, under short names; return the columns over it.
+    """Add a stage of split and slope inputs under short names; return the columns over it.
 
-    Strings are integers there.
+    Strings become integers there.
     """
     used: dict[int, set[int]] = defaultdict(set)  # by feature the categories that splits name
     slopes: Counter[tuple[int, float, float]] = Counter()
@@ -570,11 +569,11 @@ def _short_columns(trees: Iterable[Tree], columns: Sequence[FeatureColumn], stag
 def filled_columns(
     trees: Iterable[Tree], columns: Sequence[FeatureColumn], stages: Stages, *, integers: bool
 ) -> Sequence[FeatureColumn]:
-    """Add a stage with what splits compare, in which no number is missing; return the columns over it.
+    """Add a stage of split inputs without missing numbers; return the columns over it.
 
-    A chain of WHENs then has ``x >= 3`` for ``NOT (x < 3) OR x IS NULL``, which DuckDB plans and evaluates in less
-    time, and floats and strings, whose columns take more text to compare, take as little. A tree of one split is no
-    chain, so what only such trees compare stays as it is; without ``integers``, they do too.
+    A chain of WHENs then has ``x >= 3`` for ``NOT (x < 3) OR x IS NULL``, which DuckDB plans and evaluates faster, and
+    floats and strings, which need more text to compare, need as little. Columns used only in trees of one split, which
+    are no chains, are unchanged; so are integers without ``integers``.
     """
     if not columns or not columns[0].dialect.expressions.case_skips_unmet_whens:
         return columns
@@ -619,7 +618,7 @@ _ELEMENTS = {"value": 1, "part": 0, "operator": 2, "name": 1}
 
 
 def check_size(text: str, trees: Sequence[Sequence[Tree]], dialect: Dialect) -> None:
-    """Raise `TooLargeError` if an expression is more than the database takes."""
+    """Raise `TooLargeError` if an expression exceeds a limit of the database."""
     if reason := exceeded_limit(text, trees, dialect, in_one=True):
         raise TooLargeError(
             f"the model does not fit into one expression: {reason}; use {advice('model.query', '--table')}, which "
@@ -630,10 +629,10 @@ def check_size(text: str, trees: Sequence[Sequence[Tree]], dialect: Dialect) -> 
 def exceeded_limit(
     text: str, trees: Sequence[Sequence[Tree]], dialect: Dialect, *, in_one: bool, of_view: bool = False
 ) -> str:
-    """Return what is more than the database takes, with the numbers; nothing if all fits.
+    """Return the exceeded limit, with the numbers; empty if all fits.
 
-    ``in_one``: whether each margin is a single expression, so that what limits one counts. ``of_view``: whether the
-    text makes a view.
+    ``in_one`` means that each margin is a single expression, to which expression limits apply; ``of_view`` that the
+    text creates a view.
     """
     limits = dialect.limits
     if _is_too_long(text, dialect, of_view=of_view):
@@ -671,13 +670,13 @@ def _n_elements(text: str, dialect: Dialect) -> int:
 
 
 def _is_too_long(text: str, dialect: Dialect, *, of_view: bool) -> bool:
-    """Whether the text of a query, or of the statement that makes a view, is longer than the database takes."""
+    """Whether the text of a query, or of a CREATE VIEW, exceeds the limit of the database."""
     most = dialect.limits.of_view() if of_view else dialect.limits.text
     return most is not None and len(text.encode()) > most
 
 
 def _expression_depth(trees: Sequence[Sequence[Tree]], dialect: Dialect) -> tuple[int, int]:
-    """Return how deep CASEs nest in the expression of a margin, and the balanced sum over them."""
+    """Return the nesting depth of CASEs in the expression of a margin, and of the balanced sum over them."""
     deepest = max((case_depth(tree, dialect) for of_output in trees for tree in of_output), default=0)
     return deepest, max(len(of_output) for of_output in trees).bit_length()
 
@@ -699,7 +698,7 @@ _Conditions = dict[_Condition, tuple[float, Tree, int]]
 
 
 def _sort_rows(model: SqlModel, stages: Stages) -> Stages:
-    """Begin the stages with one that sorts rows; return them. The last SELECT restores their order."""
+    """Begin the stages with one that sorts rows; the last SELECT restores their order."""
     weighed = _weighed(model.every_tree())
     heaviest = sorted(weighed, key=lambda feature: (-sum(entry[0] for entry in weighed[feature].values()), feature))
     if heaviest:
@@ -719,7 +718,7 @@ def _weighed(trees: Sequence[Tree]) -> dict[int, _Conditions]:
 
 
 def _shares(tree: Tree) -> Iterator[tuple[int, float]]:
-    """Yield each split with the share of rows that come to it; halves where the model has no covers."""
+    """Yield each split with the share of rows that reach it; halves if the model has no covers."""
     shares = [1.0] * len(tree)
     for node in range(len(tree)):  # children come after their parent
         if tree.is_leaf(node):
@@ -730,7 +729,7 @@ def _shares(tree: Tree) -> Iterator[tuple[int, float]]:
 
 
 def _step(column: FeatureColumn, conditions: _Conditions) -> str:
-    """Return the number of the step that a row's value is in."""
+    """Return the index of the step that contains a row's value."""
     ordered = [(key, weight) for key, (weight, *_) in conditions.items() if not (key is None or isinstance(key, tuple))]
     if ordered:
         tests = [column.is_below(threshold) for threshold in _quantiles(sorted(ordered))]

@@ -1,9 +1,9 @@
-"""A model as lists of its nodes, which short expressions walk level by level (``lists``); in DuckDB.
+"""A model as lists of its nodes, walked level by level by short expressions (``lists``); in DuckDB.
 
-DuckDB parses and plans every CASE of a tree, which for a few rows takes longer than to score them. Here each field of
-the nodes is one string that is cast to a list, so planning takes next to no time for any number of nodes. Nodes of all
-trees are numbered from 1, level by level, and the children of a node are adjacent. For the trees
-``x < 3 ? -4 : 4`` and ``y < 5 ? -1 : 1``
+DuckDB parses and plans every CASE of a tree, which for a few rows takes longer than scoring them. Here each field of
+the nodes is one string cast to a list, so that planning takes almost no time for any number of nodes. Nodes of all
+trees are numbered from 1, level by level, with adjacent children. For the trees ``x < 3 ? -4 : 4`` and ``y < 5 ? -1 :
+1``
 
 ======  ======  ======
 answer  number  child
@@ -20,9 +20,9 @@ and a row has the answers ``[-inf, x, y]``. A step leads from node n to ``child[
 number[n])``, so x = 5 leads from 1 to 3 + 1, whose number is 4. The number of an inner node is its threshold, of a leaf
 its value: a leaf compares the ``-inf`` with it, and so leads to itself.
 
-A missing value is a NaN, which is the greatest number, for splits that send it right, and ``-inf`` for the others: two
-answers where a feature has both kinds. A split that is no comparison of numbers that a double holds, as of a category,
-is a condition, whose answer is 0 or 1.
+A missing value is NaN, the largest number, for splits that send it right, and ``-inf`` for the others: two answers if a
+feature has both kinds. Splits that are not comparisons of doubles, such as categorical ones, are conditions with the
+answer 0 or 1.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class NodeLists:
     answers
         The answers of a row, as SQL.
     answer, child
-        int64 (nodes,): the answer that a node compares, and its first child, counted from 1.
+        int64 (nodes,): the index of the answer that a node compares, and its first child, from 1.
     number
         float64 (nodes,): thresholds, and the values of leaves.
     """
@@ -144,11 +144,11 @@ class _Conditions:
     Attributes
     ----------
     answers
-        The answers as SQL, from the second one on.
+        The answers as SQL, from the second on.
     answer
-        The answer that a node compares, counted from 1; 1 of leaves.
+        The index of the answer that a node compares, from 1; 1 for leaves.
     threshold
-        From which on the answer is yes.
+        The number from which the answer is yes.
     yes_is_left
         Whether yes leads left.
     """

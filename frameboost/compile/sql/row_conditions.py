@@ -1,6 +1,6 @@
-"""Conditions on rows that are data, ``where={"region": "EU", "age": (18, None)}``: SQL, and what it says of features.
+"""Row conditions as data, ``where={"region": "EU", "age": (18, None)}``: as SQL, and as facts about features.
 
-A tree loses the branches that no such row reaches.
+Branches that no such row reaches are pruned.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ _NEVER = "1 = 0"
 
 
 def row_condition(where: Mapping[str, Any], columns: Sequence[FeatureColumn]) -> tuple[str, dict[int, Known]]:
-    """Return a condition on rows as SQL, and what is known of the features of such rows, by number.
+    """Return a row condition as SQL, and the facts about features of such rows, by index.
 
     Raises
     ------
     ParameterError
-        If a name is no feature, or a value has another type than the feature.
+        If a name is not a feature, or a value has another type than the feature.
     """
     number_of = {column.feature.name: i for i, column in enumerate(columns)}
     parts, known = [], {}
@@ -97,9 +97,9 @@ def _category(column: FeatureColumn, value: Any) -> Physical:
 
 
 def _range(column: FeatureColumn, value: Any) -> tuple[Physical | None, Physical | None] | None:
-    """Return the least physical value of a pair (low, high) or of one value, and the least that is more than all.
+    """Return the smallest physical value of a pair (low, high) or of one value, and the smallest above all.
 
-    None within is no bound; None alone says that no value of the type is between them.
+    None within is no bound; None alone means that no value of the type is between them.
     """
     kind, is_pair = column.feature.type.values, isinstance(value, tuple)
     if is_pair and len(value) != 2:
@@ -125,7 +125,7 @@ def _exact(column: FeatureColumn, value: Any) -> Fraction | float:
 
 
 def _more_than(kind: FeatureType, number: Fraction | float) -> Physical | None:
-    """Return the least physical value that is more than a finite number; None where there is none."""
+    """Return the smallest physical value above a finite number; None if there is none."""
     if not kind.is_float:
         return kind.at_least((math.floor(number / kind.scale) + 1) * kind.scale)
     value = at_least(kind, number)

@@ -1,4 +1,4 @@
-"""Shapley values of trees as SQL: the closed form of `frameboost.compile.arrays.shap_kernels`, with the row left open.
+"""Shapley values of trees as SQL: the closed form of `frameboost.compile.arrays.shap_kernels`, over an open row.
 
 Of a leaf with value c, feature i gets c·(o_i − z_i)·Σ_q w_q Π_{j≠i} (z_j (1 − t_q) + o_j t_q) over the points t_q and
 weights w_q of a Gauss-Legendre rule. What a row decides are the o_j alone: whether it passes all splits on j above the
@@ -9,8 +9,8 @@ whose leaves are 3 and 1, the right child being a leaf of 2, feature x gets, wit
     SELECT CASE WHEN x < 3 THEN 0.5 ELSE 0 END AS v_1, CASE WHEN y < 5 THEN 0.5 ELSE 0 END AS v_2
     SELECT (v_1 - 0.2) * ((3 + 4 * v_2) - 4)
 
-A factor stands at the last split of its path on the feature, so leaves below share it. A symmetric tree needs no
-products: its leaf says what all splits of the tree answer, so a feature's Shapley value is a tree of the same splits.
+A factor is placed at the last split of its path on the feature, so that leaves below share it. A symmetric tree needs
+no products: its leaf determines the answers of all splits, so a feature's Shapley value is a tree with the same splits.
 """
 
 from __future__ import annotations
@@ -50,9 +50,9 @@ _TERM = re.compile(r"[\w.]+")
 def shapley_sums(
     trees: Sequence[Tree], writer: TreeWriter, stages: Stages, most_bytes: int
 ) -> dict[int, list[str]]:  # fmt: skip
-    """Add stages, and return for each feature that trees split on the SQL of terms whose sum is its Shapley value.
+    """Add stages, and return for each feature with splits the SQL terms that sum to its Shapley value.
 
-    Slopes in leaves do not count.
+    Slopes of linear leaves are excluded.
 
     Raises
     ------
@@ -91,7 +91,7 @@ def _is_listed(tree: Tree) -> bool:
 
 
 def _least_bytes(tree: Tree) -> int:
-    """Return fewer bytes than the terms of a tree have: some for each split, feature above it, and point."""
+    """Return a lower bound of the bytes of a tree's terms: some for each split, feature above it, and point."""
     if _is_listed(tree):
         return 0
     distinct = [len(above) for above in _features_above(tree)]
@@ -109,7 +109,7 @@ def _features_above(tree: Tree) -> list[frozenset[int]]:
 
 
 def _terms(tree: Tree, writer: TreeWriter, column: Callable[[str, float], str]) -> dict[int, list[str]]:
-    """Return the terms of a tree by feature; ``column`` returns the name of t where a condition holds and 0 if not."""
+    """Return the terms of a tree by feature; ``column`` names a column that is t if a condition holds, else 0."""
     if _is_listed(tree):
         leaves, values = tree.leaves_in_order(), _values_by_leaf(tree)
         return {f: [writer.tree(_with_leaves(tree, leaves, of_feature))] for f, of_feature in values.items()}
@@ -119,7 +119,7 @@ def _terms(tree: Tree, writer: TreeWriter, column: Callable[[str, float], str]) 
 
 @dataclass
 class _Part:
-    """Some of the trees: columns of their conditions, which are one stage, and terms over them, which are the next."""
+    """Some of the trees: a stage with the columns of their conditions, and the next with terms over them."""
 
     dialect: Dialect
     stages: Stages
@@ -128,17 +128,17 @@ class _Part:
     n_terms: int = 0
 
     def column(self, condition: str, t: float) -> str:
-        """Return the name of the column that is t where the condition holds, and 0 where it does not."""
+        """Return the name of the column that is t if the condition holds, else 0."""
         if (condition, t) not in self.columns:
             [self.columns[condition, t]] = self.stages.reserve(1)
         return self.columns[condition, t]
 
     def forget_columns(self, n_before: int) -> None:
-        """Keep the first so many columns only."""
+        """Keep only the first ``count`` columns."""
         self.columns = dict(list(self.columns.items())[:n_before])
 
     def is_full(self, terms: Mapping[int, Sequence[str]]) -> bool:
-        """Whether a database would not take these terms as well."""
+        """Whether a database could not take these terms as well."""
         limits = self.dialect.limits
         most = _MOST_COLUMNS if limits.columns is None else min(_MOST_COLUMNS, limits.columns // 2)
         return len(self.columns) > most or (
@@ -163,7 +163,7 @@ class _Part:
         return self.sums
 
     def next(self) -> _Part:
-        """Add a stage of the sums as well, and return a part that goes on with these."""
+        """Add a stage of the sums as well, and return a part that continues with these."""
         sums = self.ended()
         names = dict(zip(sums, self.stages.reserve(len(sums)), strict=True))
         used = {*self.columns.values(), *(texts[0] for texts in sums.values())}  # the first may be such a sum
@@ -217,7 +217,7 @@ def _values_by_leaf(tree: Tree) -> dict[int, npt.NDArray[np.float64]]:
 
 
 def _rule(n_features: int) -> list[tuple[float, float]]:
-    """Return points and weights on [0, 1] that integrate products of all but one feature's factors exactly."""
+    """Return points and weights on [0, 1] that exactly integrate products of all but one feature's factors."""
     points, weights = np.polynomial.legendre.leggauss(max(1, (n_features + 1) // 2))
     return [(float(t), float(weight)) for t, weight in zip((points + 1.0) / 2.0, weights / 2.0, strict=True)]
 
@@ -226,14 +226,14 @@ def _rule(n_features: int) -> list[tuple[float, float]]:
 
 
 class _Answer(NamedTuple):
-    """What a row must answer: the condition of a split, and whether it holds."""
+    """A required answer of a row: the condition of a split, and whether it holds."""
 
     split: int
     holds: bool
 
 
 class _Factor(NamedTuple):
-    """A number plus another one times a column."""
+    """A number plus a number times a column."""
 
     column: str
     zero: float
@@ -261,7 +261,7 @@ class _Products:
 
     @cached_property
     def below(self) -> list[set[int]]:
-        """The features of the splits of each node and below it; none below a split whose leaves are equal."""
+        """The features of splits in each subtree; empty if all leaves are equal."""
         tree = self.tree
         below: list[set[int]] = [set() for _ in range(len(tree))]
         for node in reversed(range(len(tree))):  # children come after their parent
@@ -271,7 +271,7 @@ class _Products:
 
     @cached_property
     def _constants(self) -> list[float | None]:
-        """The value of each node whose leaves are all equal, else None: such a split contributes nothing."""
+        """The value of each node with equal leaves below, else None: such a split contributes nothing."""
         tree = self.tree
         constants: list[float | None] = [value if tree.is_leaf(node) else None for node, value in enumerate(tree.value)]
         for node in reversed(range(len(tree))):
@@ -292,7 +292,7 @@ class _Products:
 
     @cached_property
     def _points(self) -> list[tuple[float, float]]:
-        """Points and weights for as many features as a path has at most."""
+        """Points and weights for the maximum number of features on a path."""
         return _rule(max(map(len, _features_above(self.tree))))
 
     def terms(self, feature: int) -> list[str]:
@@ -303,7 +303,7 @@ class _Products:
     def _sum(self, node: int, above: _Open, feature: int | None, t: float, weight: float) -> float | str | None:
         """Return the sum over the leaves below a node, as a number or as SQL, None for 0.
 
-        ``feature`` is the one whose Shapley value it is, None once its factor is written.
+        ``feature`` is the feature of the Shapley value, None once its factor is written.
         """
         constant = self._constants[node]
         if constant is not None:
@@ -325,7 +325,7 @@ class _Products:
         return self._added(terms)
 
     def _factor(self, answers: tuple[_Answer, ...], z: float, t: float, *, is_own: bool) -> _Factor:
-        """Return t times o − z for the feature itself, z (1 − t) + o t for another one; o is 1 if all answers hold."""
+        """Return t times o − z for the feature itself, z (1 − t) + o t for others; o is 1 if all answers hold."""
         zero = -z * t if is_own else z * (1.0 - t)
         if len(answers) == 1 and not answers[0].holds:
             return _Factor(self.column(self._condition(answers[0]._replace(holds=True)), t), zero + t, -1.0)

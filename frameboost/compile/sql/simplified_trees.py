@@ -1,7 +1,7 @@
-r"""Trees without what does not matter for their values: branches that no row reaches, and branches that are equal.
+r"""Trees without redundant branches: those that no row reaches, and those that are equal.
 
-Symmetric trees split all nodes of a level alike, those of few rows too, whose leaves then have the parent's value; and
-any tree may ask what a split above has answered. Text of such splits takes a database's room and time. In the tree ::
+Symmetric trees split all nodes of a level alike, including those with few rows, where leaves have the parent's value;
+and any tree may repeat what a split above has decided. Such splits cost space and time in a database. In the tree ::
 
                 x < 5                             x < 5
              /         \                       /       \
@@ -11,8 +11,8 @@ any tree may ask what a split above has answered. Text of such splits takes a da
                     /   \
                    3     3
 
-the right child of ``x < 7`` is reached by no row, and both children of ``x < 3`` are 3. Trees with the same splits, as
-those of vector leaves, stay alike: their leaves are compared together.
+no row reaches the right child of ``x < 7``, and both children of ``x < 3`` are 3. Trees with the same splits, such as
+those of vector leaves, are simplified alike, by comparing their leaves together.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ __all__ = ["Known", "simplified"]
 
 
 class Known(NamedTuple):
-    """What is known of a feature in a node, from the splits above.
+    """The facts about a feature in a node, from the splits above.
 
     Attributes
     ----------
     low, high
-        Present numbers are at least ``low`` and less than ``high``; None for no bound.
+        Non-missing numbers are at least ``low`` and less than ``high``; None for no bound.
     may_be_missing, may_be_present
-        Whether the value may be missing, and whether it may be present.
+        Whether the value may be missing, and may be non-missing.
     codes
-        The categories that it may have, or with ``are_excluded`` those that it can't have, all others being possible,
-        those that training has not seen too.
+        The possible categories, or with ``are_excluded`` the impossible ones; all others, including unknown ones, are
+        then possible.
     are_excluded
         Which of the two ``codes`` are.
     """
@@ -55,11 +55,11 @@ class Known(NamedTuple):
 
     @property
     def is_possible(self) -> bool:
-        """Whether any value is left."""
+        """Whether any value is possible."""
         return self.may_be_missing or self.may_be_present
 
     def divided(self, tree: Tree, node: int) -> tuple[Known, Known]:
-        """Return what is known in the left and in the right child of a split."""
+        """Return the facts in the left and in the right child of a split."""
         threshold, categories, missing_left = tree.threshold[node], tree.categories[node], tree.missing_left[node]
         left = self._replace(may_be_missing=self.may_be_missing and missing_left)
         right = self._replace(may_be_missing=self.may_be_missing and not missing_left)
@@ -84,7 +84,7 @@ class Known(NamedTuple):
         return left, right
 
     def possible(self, named: frozenset[int]) -> frozenset[int]:
-        """Return those of some categories that the feature may have."""
+        """Return the possible ones of some categories."""
         return named - self.codes if self.are_excluded else named & self.codes
 
     def _of(self, codes: frozenset[int], *, are_excluded: bool) -> Known:
@@ -95,10 +95,10 @@ class Known(NamedTuple):
 def simplified(
     trees: Sequence[Tree], dialect: Dialect, known: Mapping[int, Known] = MappingProxyType({})
 ) -> list[Tree]:
-    """Return trees with the same value for every row, which take fewer CASEs in a dialect.
+    """Return trees with the same value for every row and fewer CASEs in a dialect.
 
-    Features of the rows are ``known`` to have some values only. Symmetric trees that the dialect has a faster way for,
-    a lookup in a list, lose no more than the levels that these values decide.
+    ``known`` are facts about the rows' features. Symmetric trees that the dialect looks up in a list only lose levels
+    that these facts decide.
     """
     done = {number: tree for number, tree in enumerate(trees) if lookup_levels(tree, dialect) is not None}
     if known:
@@ -113,7 +113,7 @@ def simplified(
 def _simplified(
     trees: Sequence[Tree], dialect: Dialect, of_rows: Mapping[int, Known], *, keeps_levels: bool = False
 ) -> list[Tree]:
-    """Return trees with the same splits, simplified alike; with ``keeps_levels`` symmetric ones remain symmetric."""
+    """Return trees with the same splits, simplified alike; ``keeps_levels`` keeps symmetric trees symmetric."""
     tree = trees[0]
     known: dict[int, Mapping[int, Known]] = {0: of_rows}  # of each node that rows reach: what is known of features
     splits: dict[int, _Split] = {}
@@ -168,7 +168,7 @@ class _Split(NamedTuple):
 
 
 def _split(tree: Tree, node: int, known: Known, dialect: Dialect) -> _Split:
-    """Return a split with the categories that are possible, and such that NaN takes no test where it is impossible."""
+    """Return a split with its possible categories, and without a NaN test if NaN is impossible."""
     split = _Split.of(tree, node)
     if split.categories is not None:
         possible = known.possible(frozenset(split.categories))

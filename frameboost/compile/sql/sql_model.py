@@ -1,4 +1,4 @@
-"""A model as SQL needs it: trees over the columns of a table, and what the sums of their leaf values say."""
+"""A model as input of the SQL compilers: trees over table columns, and outputs over sums of leaf values."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _SMALLEST_STEP = 2.0**-400
 
 @dataclass(frozen=True)
 class OffsetColumn:
-    """A column that is added to a margin (see `frameboost.losses.loss.Offset`).
+    """A column of an offset (see `frameboost.losses.loss.Offset`).
 
     Attributes
     ----------
@@ -50,7 +50,7 @@ class OffsetColumn:
 
     @property
     def value(self) -> str:
-        """What is added; NULL unless `is_known`."""
+        """The number to add; NULL unless `is_known`."""
         number = self._number
         if self.is_exposure:
             number = self.dialect.call("LN", [number])
@@ -60,7 +60,7 @@ class OffsetColumn:
 
     @property
     def is_known(self) -> str:
-        """The condition under which a number is added: the column is neither NULL nor NaN, and an exposure above 0."""
+        """The condition for a number to add: the column is neither NULL nor NaN, and an exposure is above 0."""
         is_number = self.dialect.expressions.is_number
         if self.is_exposure:
             is_above = f"{self._number} > {self.dialect.number(0.0)}"
@@ -76,31 +76,30 @@ class OffsetColumn:
 class SqlModel:
     """An output over margins, each of which is a base plus trees over columns of a table.
 
-    The number of an output's lookup by a column is like a margin without trees: the last of ``bases`` and ``trees``.
+    The number of an output's lookup is treated as a margin without trees: the last of ``bases`` and ``trees``.
 
     Attributes
     ----------
     output
-        What is returned of the margins.
+        The output over the margins.
     bases, trees
-        For each margin its base, a number or SQL, and its trees.
+        The base, a number or SQL, and the trees of each margin.
     columns
         The columns of the features.
     offsets
-        The columns that are added to the margins, by number; empty if none is.
+        The offset columns, by margin index; empty without an offset.
     is_of_leaves
-        Whether each margin is the number of the leaf in one tree.
+        Whether each margin is the leaf index of one tree.
     lookup_column
-        The column of the output's lookup; None if it has none.
+        The column of the output's lookup, or None.
     score_columns
-        The columns, quoted, of sums of trees that bases have in them.
+        The quoted columns with sums of trees that bases contain.
     steps
-        Of each margin what its base and leaf values are written as multiples of (see `TreeWriter`); none for values as
-        they are.
+        The step of each margin (see `TreeWriter`); empty to write plain values.
     known
-        What is known of the features of the rows, by number.
+        Facts about the features of the rows, by index.
     is_part
-        Whether the trees are some of those of a model in several queries.
+        Whether the trees are part of a model in several queries.
     """
 
     output: Output
@@ -117,7 +116,7 @@ class SqlModel:
     is_part: bool = False
 
     def renamed(self, names: Mapping[str, str]) -> SqlModel:
-        """Return the same over columns of other names, all quoted."""
+        """Return the model over renamed columns, all quoted."""
         if not names:
             return self
         offsets = [offset and replace(offset, name=names.get(offset.name, offset.name)) for offset in self.offsets]
@@ -128,21 +127,21 @@ class SqlModel:
         return replace(renamed_model, bases=self.bases[:n], trees=self.trees[:n]).with_lookup(column)
 
     def with_lookup(self, column: FeatureColumn) -> SqlModel:
-        """Return the model with the number of its output's lookup, by this column."""
+        """Return the model with its output's lookup by this column."""
         lookup = self.output.lookup
         assert lookup is not None, "the output looks a number up"
         bases, trees = [*self.bases, column.number_of(lookup)], [*self.trees, []]
         return replace(self, bases=bases, trees=trees, lookup_column=column)
 
     def with_trees(self, trees: Mapping[int, Sequence[Tree]], known: Mapping[int, str], *, is_last: bool) -> SqlModel:
-        """Return the part of the model with some of the trees, by the numbers of their margins.
+        """Return the part of the model with some trees, by margin index.
 
         Parameters
         ----------
         known
-            Columns, quoted, with margins of the trees before, by number. Others have no trees before.
+            Quoted columns with margins of earlier trees, by index; other margins have no earlier trees.
         is_last
-            Whether the output is the model's. If not, it is the margins of these trees, without what is added last.
+            Whether the output is the model's; otherwise it is the margins of these trees, without offset.
         """
         model, n = self, len(self.output.margins)
         if not is_last:
@@ -167,7 +166,7 @@ class SqlModel:
 
     @cached_property
     def simplified(self) -> SqlModel:
-        """The same with trees that CASE expressions are written of; trees without a split are in the bases."""
+        """The model with simplified trees for CASE expressions; trees without a split are merged into the bases."""
         each = iter(simplified(self.every_tree(), self.dialect, self.known))
         bases, trees = list(self.bases), [list(islice(each, len(of_margin))) for of_margin in self.trees]
         for k, (base, of_margin) in enumerate(zip(bases, trees, strict=True)):
@@ -192,29 +191,29 @@ class SqlModel:
 
     @property
     def is_unread(self) -> bool:
-        """Whether trees are so many that nobody reads their SQL: it is short then, with other numbers and names."""
+        """Whether there are so many trees that nobody reads the SQL: it is then short, with other numbers and names."""
         return self.is_part or sum(map(len, self.every_tree())) >= _MIN_UNREAD
 
     @property
     def is_linear(self) -> bool:
-        """Whether some leaf has slopes."""
+        """Whether some leaf is linear."""
         return any(tree.is_linear for tree in self.every_tree())
 
     def used(self) -> list[str]:
-        """Return the columns that trees read, in conditions or slopes, quoted."""
+        """Return the quoted columns that trees read, in conditions or slopes."""
         used = {feature for tree in self.every_tree() for feature in tree.used_features()}
         return [self.columns[feature].name for feature in sorted(used)]
 
     @property
     def read_besides(self) -> list[str]:
-        """The columns, quoted, that are read besides those that trees read."""
+        """The quoted columns that are read beside those of trees."""
         looked_up = [] if self.lookup_column is None else [self.lookup_column.name]
         offsets = dict.fromkeys(offset.name for offset in self.offsets if offset is not None)
         return [*offsets, *self.score_columns, *looked_up]
 
     @cached_property
     def uncompiled(self) -> str | None:
-        """A zero that keeps the database from compiling all into one piece of code, where there is much."""
+        """A zero that keeps the database from compiling a large query as a whole."""
         template = self.dialect.expressions.uncompiled
         if template is None or sum(n_terms(tree, self.dialect) for tree in self.every_tree()) <= _MAX_COMPILED:
             return None
@@ -229,7 +228,7 @@ class SqlModel:
         return self.total(number, [*terms, self.uncompiled] if terms and self.uncompiled else terms)
 
     def total(self, number: int, terms: Sequence[str]) -> str:
-        """Return a margin, or the number of the lookup, of the sums of its trees as they are written."""
+        """Return a margin, or the number of the lookup, from the sums of its trees as written."""
         base = self.bases[number]
         if not isinstance(base, str):
             return self.with_offset(number, self._in_units(number, self.dialect.sum([self.base(number), *terms])))
@@ -237,22 +236,22 @@ class SqlModel:
         return self.with_offset(number, self.dialect.sum([base, *trees]))
 
     def _in_units(self, number: int, margin: str) -> str:
-        """Return a number of steps of a margin in its units."""
+        """Convert a number of steps of a margin to its units."""
         return f"({margin} * {self.dialect.number(self.steps[number].size)})" if self.steps else margin
 
     @cached_property
     def writer(self) -> TreeWriter:
-        """What writes the trees."""
+        """The writer of the trees."""
         is_small = sum(map(len, self.every_tree())) <= _MAX_IN_LINES
         return TreeWriter(self.columns, self.dialect, self.steps, LINE if is_small else "")
 
     def base(self, number: int) -> str:
-        """Return what a margin starts from."""
+        """Return the start of a margin."""
         base = self.bases[number]
         return base if isinstance(base, str) else self.writer.literal(base, number)
 
     def with_offset(self, number: int, margin: str) -> str:
-        """Return a margin of base and trees with what is added to it: last, as it is on no grid."""
+        """Return a margin plus its offset, which is added last, as it is on no grid."""
         offset = self.offsets[number] if number < len(self.offsets) else None
         return margin if offset is None else f"({margin} +{LINE}{offset.value})"
 
@@ -260,24 +259,24 @@ class SqlModel:
 
     @property
     def uses_margins_once(self) -> bool:
-        """Whether no margin is used twice, so that each value can be one expression of them."""
+        """Whether no margin is used twice, so that each value can be one expression over them."""
         if self.output.stages:  # as softmax has; to count the uses of each class by each other one would take long
             return False
         return all(sum(value.uses(margin) for value in self.output.values) <= 1 for margin in self.output.inputs)
 
     def value_columns(self, name: str) -> list[str]:
-        """Return the names of the values' columns: the name alone, or with numbers from 0 or labels behind it."""
+        """Return the names of the value columns: the name alone, or followed by indices or labels."""
         if len(self.output.values) == 1:
             return [name]
         return [f"{name}_{which}" for which in self.output.names or range(len(self.output.values))]
 
     def named_values(self, known: Mapping[str, str], name: str) -> dict[str, str]:
-        """Return the values over ``known`` margins and stages by the names of their columns.
+        """Return the values over ``known`` margins and stages, by column name.
 
         Raises
         ------
         ParameterError
-            If the database can't have columns named by these labels.
+            If the database can't have columns with these labels.
         """
         values, columns = self.values(known), self.value_columns(name)
         if self.output.names:
@@ -285,10 +284,10 @@ class SqlModel:
         return dict(zip(columns, values, strict=True))
 
     def values(self, known: Mapping[str, str]) -> list[str]:
-        """Return the values as the user gets them, over ``known`` margins and stages: a class as a number or its label.
+        """Return the user's values over ``known`` margins and stages: classes as numbers or labels.
 
-        Where what is added to a margin is not known, the margin is NULL, and so are the values that depend on it: a
-        comparison with NULL would take ELSE, and GREATEST and LEAST pass over NULL in PostgreSQL and Redshift.
+        Without a valid offset the margin is NULL, and so are the values that depend on it: comparisons with NULL would
+        take ELSE, and GREATEST and LEAST ignore NULL in PostgreSQL and Redshift.
         """
         output, dialect = self.output, self.dialect
         labels = {name: dialect.label(label) for name, label in output.labels.items()}
@@ -310,7 +309,7 @@ class SqlModel:
         Raises
         ------
         ParameterError
-            If that takes more than one expression in the dialect.
+            If the dialect needs more than one expression.
         """
         output, dialect = self.output, self.dialect
         by_name = dict(zip(output.inputs, margins, strict=True))
@@ -356,10 +355,10 @@ class SqlModel:
 
 
 def _steps(bases: Sequence[float | str], trees: Sequence[Sequence[Tree]]) -> tuple[Step, ...]:
-    """Return the largest power of two of each margin that its base and leaf values are multiples of.
+    """Return the largest power of two that divides the base and all leaf values of each margin.
 
-    They and their sums are at most 2^53 of it, as they are on a grid (see `frameboost.trees.tree`): integers of fewer
-    digits than the numbers have, whose sums are as exact.
+    Values and their sums are at most 2^53 steps, as they are on a grid (see `frameboost.trees.tree`): integers with
+    fewer digits, and exact sums.
     """
     steps = []
     for base, of_margin in zip(bases, trees, strict=True):
@@ -389,7 +388,7 @@ def _where_known(value: str, starts: Sequence[str]) -> str:
 
 
 def check_labels(names: Sequence[str], dialect: Dialect) -> None:
-    """Raise `ParameterError` if names that end in labels can't be names in the database."""
+    """Raise `ParameterError` if names that end in labels are invalid in the database."""
     instead = "output='mean' has columns without labels in their names"
     seen: dict[str, str] = {}
     for name in names:

@@ -1,4 +1,4 @@
-"""Trees as SQL over stages: those whose CASEs nest deeper than a database allows, and those with the same splits.
+"""Trees as SQL over stages: those with CASEs deeper than a database allows, and those with the same splits.
 
 **Deep trees** (T-SQL takes 10 levels) are cut into pieces that stages walk one by one. A stage computes which node each
 row has reached at the lower end of a piece, a column called the route. The next stage continues from there. For
@@ -80,12 +80,12 @@ def _deep_trees(trees: Sequence[Tree], writer: TreeWriter, stages: Stages) -> li
 
 
 class _Walk:
-    """A tree that is walked in steps.
+    """A tree walked in steps.
 
     Attributes
     ----------
     route
-        The column with the node that a row has reached; None for the root.
+        The column with the node reached by a row; None for the root.
     """
 
     def __init__(self, tree: Tree, writer: TreeWriter) -> None:
@@ -98,7 +98,7 @@ class _Walk:
         return most if self.route is None else most - 1  # the CASE over the route is one more
 
     def is_deeper_than(self, most: int) -> bool:
-        """Whether some piece below the front still nests too deep for one expression."""
+        """Whether a piece below the front is still too deep for one expression."""
         return any(self._nested[node] > self._room(most) for node in self._front)
 
     def step(self, most: int) -> str:
@@ -135,7 +135,7 @@ class _Walk:
 
 
 def shared_groups(trees: Sequence[Tree], dialect: Dialect) -> list[list[int]]:
-    """Return the numbers of the trees, group by group, that a query in stages walks once for each group."""
+    """Return the indices of trees that a query in stages walks once per group, group by group."""
     depth, columns = dialect.limits.case_depth, dialect.limits.columns
     groups = shared_splits(trees)
     if depth is not None:  # others are walked in several steps
@@ -144,7 +144,7 @@ def shared_groups(trees: Sequence[Tree], dialect: Dialect) -> list[list[int]]:
 
 
 def _shared_trees(trees: Sequence[Tree], writer: TreeWriter, stages: Stages) -> dict[int, str]:
-    """Return the trees with splits that others have as well, by number, as expressions over stages that are added."""
+    """Return the trees that share their splits with others, by index, as expressions over added stages."""
     groups = {group[0]: group for group in shared_groups(trees, writer.dialect)}
     if groups and writer.dialect.expressions.lambda_ is not None:
         return _over_lists(list(groups.values()), trees, writer, stages)

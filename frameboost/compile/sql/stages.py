@@ -1,4 +1,4 @@
-"""A SELECT in stages, common table expressions each of which reads the one before and names values for later ones."""
+"""A SELECT in stages: common table expressions, each over the previous one, that name values for later ones."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ ROW = "row_of_data"
 
 @dataclass(frozen=True, slots=True)
 class TableSource:
-    """What a query reads: its text after FROM, and what the text calls it, both quoted.
+    """The input of a query: its FROM item, and its alias, both quoted.
 
-    ``rows`` is a SELECT of literals that the first stage consists of, and which is read instead.
+    ``rows`` is a SELECT of literals to read instead, as the first stage.
     """
 
     sql: str
@@ -29,7 +29,7 @@ class TableSource:
 
 
 class Stages:
-    """A query that is built stage by stage.
+    """A query built stage by stage.
 
     Parameters
     ----------
@@ -38,24 +38,24 @@ class Stages:
     table
         What the first stage reads.
     keep
-        Columns to return besides, None for all of them.
+        Other columns to return, None for all.
     reads
         Columns, quoted, that stages use.
     where
-        A condition on the rows, as SQL; the first stage has it.
+        A predicate on the rows, as SQL, in the first stage.
     left_out
-        Columns of the table, quoted, that are not among all of them.
+        Quoted columns of the table to omit from all columns.
     after
-        The stages that come before, the last of which has the columns; ``table`` and ``where`` are theirs then.
+        Earlier stages, with the columns in the last one; they have ``table`` and ``where``.
 
     Attributes
     ----------
     keep
-        The columns to return besides, quoted; None for all.
+        Other columns to return, quoted; None for all.
     reads
         The columns that a stage passes on, quoted.
     selects
-        The SELECT of each stage, and once the query is finished its own.
+        The SELECT of each stage, and finally that of the query.
 
     Examples
     --------
@@ -97,11 +97,11 @@ class Stages:
 
     @property
     def can_add(self) -> bool:
-        """Whether the last SELECT can leave out what stages add."""
+        """Whether the last SELECT can omit the columns of stages."""
         return self.keep is not None or self._dialect.statements.except_columns is not None
 
     def rename_lost(self) -> dict[str, str]:
-        """Begin with a stage that renames columns whose names the database loses in stages; return the new names."""
+        """Begin with a stage that renames columns with names that are lost in stages; return the new names."""
         lost = self._dialect.names.lost
         names = [name for name in self.reads if lost is not None and re.fullmatch(lost, name[1:-1].lower())]
         if not names or self.keep is None:
@@ -124,10 +124,10 @@ class Stages:
         ]
 
     def name(self, values: Mapping[str, str], *, often: bool = False) -> dict[str, str]:
-        """Add a stage that computes values, and return the columns that they get.
+        """Add a stage that computes values, and return their columns.
 
-        ``often``: whether later stages use some of them more than once. Then the stage is fenced, where the database
-        would otherwise substitute the expressions for their names.
+        ``often`` means that later stages use some of them more than once; the stage is then fenced if the database
+        would otherwise inline its expressions.
         """
         names = dict(zip(values, self.reserve(len(values)), strict=True))
         self.add({names[key]: value for key, value in values.items()}, often=often)
@@ -149,9 +149,9 @@ class Stages:
         self._named = [*passed_on, *values]
 
     def rename_all(self, values: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
-        """Add a stage of what is kept and of values, computed once; return the columns of both by their names.
+        """Add a stage of kept columns and values, computed once; return both by name.
 
-        All have new names, as some that a table has are lost in stages. Later stages read these, and keep none.
+        All are renamed, as some names are lost in stages. Later stages read these, and keep none.
         """
         old = self.keep or []
         kept = dict(zip(self._kept, self.reserve(len(old)), strict=True))
@@ -170,14 +170,14 @@ class Stages:
         return [self._dialect.quote(f"{self._prefix}{self._count - count + i + 1}") for i in range(count)]
 
     def number_rows(self, name: str) -> None:
-        """Add a stage of the columns that are read and kept, and the number of each row under this name."""
+        """Add a stage of the read and kept columns, and the number of each row under this name."""
         columns = [*self.reads, f"{self._dialect.statements.row_number} AS {name}"]
         self.replace(f"SELECT {', '.join(columns)}\n{self.source()}", [name])
 
     def sort(self, key: str) -> None:
-        """Begin with a stage of the columns that are read and kept, its rows in the order of an expression.
+        """Begin with a stage of the read and kept columns, with rows in the order of an expression.
 
-        `select` sorts them by their number again, which the stage adds.
+        `select` restores the original order by a row number that the stage adds.
         """
         [number] = self.reserve(1)
         columns = [self._everything()] if self.keep is None else self.reads
@@ -186,7 +186,7 @@ class Stages:
         self._order = f"\nORDER BY {number}"
 
     def aggregate(self, values: Mapping[str, str], by: Sequence[str] = ()) -> dict[str, str]:
-        """Add a stage of one row of aggregates, or of one for each value of columns, and return their names."""
+        """Add a stage of aggregates, one row in all or one per group, and return their names."""
         names = dict(zip(values, self.reserve(len(values)), strict=True))
         self.check(len(by) + len(values))
         columns = [*by, *(f"{value} AS {names[key]}" for key, value in values.items())]
@@ -195,19 +195,19 @@ class Stages:
         return names
 
     def replace(self, query: str, names: Sequence[str]) -> None:
-        """Add a stage that the caller has written, of the columns that are read and kept and values of those names."""
+        """Add a stage written by the caller, of the read and kept columns and values of these names."""
         self.selects.append(query)
         self._named = list(names)
 
     def reduce(self, query: str, columns: Sequence[str], names: Sequence[str]) -> None:
-        """Add a stage that the caller has written, of these columns only and values of those names."""
+        """Add a stage written by the caller, of these columns only and values of these names."""
         self.replace(query, names)
         self.reads = list(columns)
 
     def select(self, values: Mapping[str, str], into: str = "") -> str:
-        """Return the query that ends in the columns that are kept and these values by name.
+        """Return the query that ends in the kept columns and these values by name.
 
-        ``into`` is a clause before FROM. Where all columns are kept, the values replace those of their names.
+        ``into`` is a clause before FROM. If all columns are kept, values replace columns of the same name.
         """
         statements, names = self._dialect.statements, {self._dialect.quote(name) for name in values}
         if statements.aliases_hide_columns and names & {*self.reads}:
@@ -219,13 +219,13 @@ class Stages:
         return self.finish(f"SELECT {', '.join(columns)}\n{into}{self.source()}{self._order}")
 
     def pass_on(self, values: Mapping[str, str]) -> str:
-        """Return the query that ends in all columns that are kept or read, and these values by name."""
+        """Return the query that ends in all kept or read columns, and these values by name."""
         if self.keep is not None:
             self.keep = self.reads
         return self.select(values)
 
     def _others(self, names: Sequence[str]) -> str:
-        """Return all columns but those of stages, and those of these names as far as the database can."""
+        """Return all columns except those of stages, and of these names as far as the database can."""
         statements, dialect = self._dialect.statements, self._dialect
         folded = {dialect.quote(name).lower() if dialect.names.any_case else dialect.quote(name) for name in names}
         replaced = [name for name in self.reads if (name.lower() if dialect.names.any_case else name) in folded]
@@ -248,7 +248,7 @@ class Stages:
         )
 
     def finish(self, final: str) -> str:
-        """Return the query that ends in a SELECT that the caller has written."""
+        """Return the query that ends in a SELECT written by the caller."""
         *stages, _ = self.selects = [*self.selects, final]
         if not stages:
             return final
@@ -269,14 +269,14 @@ class Stages:
         return "*" if self.selects else self._dialect.statements.star.format(table=self._table.name)
 
     def source(self, alias: str = "") -> str:
-        """Return the FROM of the next stage, under an alias if it has one, and WHERE of the first."""
+        """Return the FROM of the next stage, with its alias, if any, and the WHERE of the first."""
         if self.selects:
             called = f" {self._dialect.statements.alias}{alias}" if alias else ""
             return f"FROM {self._stage}{len(self.selects)}{called}"
         return f"FROM {self._table.sql}" + (f"\nWHERE {self._where}" if self._where else "")
 
     def check(self, columns: int) -> None:
-        """Raise `TooLargeError` if a SELECT may not have so many columns."""
+        """Raise `TooLargeError` if a SELECT would have too many columns."""
         most = self._dialect.limits.columns
         if most is not None and columns > most:
             raise TooLargeError(
