@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.browser import CHROMIUM, Browser
+from tests.support.shapes import other_shapes, shape
 
 ROOT = Path(__file__).parents[1]
 SITE = ROOT / "build" / "site"
@@ -14,6 +15,8 @@ pytestmark = [
     pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium: apt-get install chromium"),
     pytest.mark.skipif(not (SITE / "index.html").exists(), reason="needs the site: python -m docs.site"),
 ]
+WIDTHS = (360, 800, 1400)
+SWITCH = "document.querySelector('input[data-md-color-scheme]:not(:checked)').click()"
 TOO_WIDE = "Math.max(0, document.scrollingElement.scrollWidth - innerWidth)"
 # Text that has the colour of what is behind it; strokes are halos of other text, white is on a shape.
 INVISIBLE = """(() => {
@@ -37,17 +40,63 @@ def test_each_page_fits_and_logs_nothing(browser):
         if page.name == "404.html":  # its links begin at the root of the server
             continue
         browser.log.clear()
-        browser.show(360)
-        browser.open(page)
-        too_wide = [browser.value(TOO_WIDE)]
-        browser.show(1400, dark=True)
-        too_wide.append(browser.value(TOO_WIDE))
-        invisible = browser.value(INVISIBLE)
+        too_wide, invisible = [], []
+        for width in WIDTHS:
+            browser.show(width)
+            if width == WIDTHS[0]:
+                browser.open(page)
+            too_wide.append(browser.value(TOO_WIDE))
+        for _ in ("light", "dark"):
+            invisible += browser.value(INVISIBLE)
+            browser.value(SWITCH)
         if any(too_wide) or invisible:
             found[page.relative_to(SITE).as_posix(), "too wide, invisible"] = (too_wide, invisible)
         if browser.log:
             found[page.relative_to(SITE).as_posix()] = list(browser.log)
     assert found == {}
+
+
+# A page of each kind: what is written, listed, drawn, generated, moved and computed.
+KINDS = (
+    "index",
+    "choose",
+    "gallery/index",
+    "gallery/churn",
+    "parameters",
+    "reference/evaluation",
+    "mathematics",
+    "playground",
+)
+
+
+def test_pages_have_their_shape(browser):
+    found = {}
+    for page in KINDS:
+        for dark in (False, True):  # what the visitor prefers, where the page before has switched
+            browser.show(WIDTHS[0], dark=dark)
+            browser.open(SITE / f"{page}.html")
+            for width in WIDTHS:
+                browser.show(width, dark=dark)
+                found[f"{page} {width} {'dark' if dark else 'light'}"] = shape(browser)
+    assert other_shapes(found) == {}
+
+
+@pytest.mark.parametrize(
+    ("page", "width", "broken"),
+    [
+        ("index", 360, "document.querySelector('link[href*=\"main.\"]').remove()"),  # the theme's stylesheet
+        ("gallery/index", 800, "document.querySelector('link[href*=\"site.css\"]').remove()"),
+        ("gallery/churn", 360, "document.querySelectorAll('article svg').forEach((chart) => chart.remove())"),
+        ("playground", 1400, "document.querySelectorAll('.md-sidebar').forEach((bar) => bar.remove())"),
+    ],
+)
+def test_a_page_that_is_broken_has_another_shape(browser, monkeypatch, page, width, broken):
+    monkeypatch.delenv("FRAMEBOOST_WRITE_GOLDEN", raising=False)
+    browser.show(width)
+    browser.open(SITE / f"{page}.html")
+    browser.value(f"{broken}; 1")
+    name = f"{page} {width} light"
+    assert other_shapes({name: shape(browser)}).keys() == {name}
 
 
 def test_the_filter_of_parameters_finds_names_of_other_libraries(browser):
@@ -72,19 +121,6 @@ def test_the_search_finds_parameters_in_a_folder(browser):
     assert browser.value(found)
 
 
-# A page of each kind: what is written, listed, drawn, generated, moved and computed.
-KINDS = (
-    "index",
-    "choose",
-    "gallery/index",
-    "gallery/churn",
-    "parameters",
-    "reference/evaluation",
-    "mathematics",
-    "playground",
-)
-
-
 @pytest.mark.skipif(not AXE.exists(), reason="needs axe-core: npm install --prefix .venv/axe axe-core@4")
 def test_pages_can_be_read_by_everybody(browser):
     # The copy buttons of the theme are landmarks without names; tables of two columns may have no heads.
@@ -94,9 +130,9 @@ def test_pages_can_be_read_by_everybody(browser):
         browser.show(800)
         browser.open(SITE / f"{page}.html")
         browser.value(f"{AXE.read_text(encoding='utf-8')}; 1")
-        for dark, how in ((False, f"{{rules: {left_out}}}"), (True, "{runOnly: ['color-contrast']}")):
-            browser.show(800, dark=dark)
+        for scheme, how in (("light", f"{{rules: {left_out}}}"), ("dark", "{runOnly: ['color-contrast']}")):
             violations = "r.violations.map((v) => [v.id, v.nodes[0].html.slice(0, 100)])"
             if violated := browser.value(f"axe.run(document, {how}).then((r) => {violations})"):
-                found[page, dark] = violated
+                found[page, scheme] = violated
+            browser.value(SWITCH)
     assert found == {}
