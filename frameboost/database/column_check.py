@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from frameboost.checks.messages import shown
 from frameboost.compile.sql.conditions import FeatureColumn
-from frameboost.dialects.dialect import Dialect
+from frameboost.dialects.dialect import Dialect, in_lines
 from frameboost.errors import ParameterError
 from frameboost.schema.types import FeatureType
 
@@ -63,7 +63,7 @@ def check_columns_query(table: str, columns: Mapping[str, FeatureColumn], dialec
         f"{problem} AS {quote('problem')}",
     ]
     return (
-        f"SELECT {', '.join(selected)}\nFROM (\n{expected}\n) {alias}{e}\n"
+        f"SELECT {in_lines(selected)}\nFROM (\n{expected}\n) {alias}{e}\n"
         f"LEFT JOIN (\n{_catalog(table, dialect)}\n) {alias}{t} ON {same}\n"
         f"ORDER BY {e}.{quote('position')} ASC{dialect.statements.joins_to_nulls}"
     )

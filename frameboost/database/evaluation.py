@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from frameboost.checks.messages import shown
 from frameboost.database.labelled_rows import COUNTS, LabelledTable, Rows, check_by, long_rows
+from frameboost.dialects.dialect import in_lines
 from frameboost.errors import ParameterError
 from frameboost.losses.outputs import output_of
 from frameboost.metrics.metric import AnyMetric
@@ -100,7 +101,7 @@ class _Scores:
         quote, stages = self.rows.dialect.quote, self.rows.stages
         listed = [f"{column} AS {quote(name)}" for name, column in {**self.keys, **columns}.items()]
         ordered = ", ".join(f"{column} ASC" for column in [*self.rows.by, order])
-        return stages.finish(f"SELECT {', '.join(listed)}\n{stages.source()}\nORDER BY {ordered}")
+        return stages.finish(f"SELECT {in_lines(listed)}\n{stages.source()}\nORDER BY {ordered}")
 
 
 def _counted(rows: Rows) -> str:
@@ -114,7 +115,7 @@ def _scores(table: LabelledTable, rows: Rows, scores: Sequence[str]) -> _Scores:
     label, score, weight, number, name = stages.reserve(5)
     if len(scores) == 1:
         columns = [f"{known['label']} AS {label}", f"{known[scores[0]]} AS {score}", f"{known['weight']} AS {weight}"]
-        query = f"SELECT {', '.join([*rows.by, *columns])}\n{stages.source()}\nWHERE {_counted(rows)}"
+        query = f"SELECT {in_lines([*rows.by, *columns])}\n{stages.source()}\nWHERE {_counted(rows)}"
         stages.reduce(query, rows.by, [label, score, weight])
         return _Scores(rows, label, score, weight, dict(zip(table.by, rows.by, strict=True)))
     labels = [dialect.label(each) for each in table.ensemble.labels] or list(map(str, range(len(scores))))
@@ -126,7 +127,7 @@ def _scores(table: LabelledTable, rows: Rows, scores: Sequence[str]) -> _Scores:
         f"CASE WHEN {known['label']} = {of_class} THEN {one} ELSE {zero} END AS {label}",
         f"CASE {of_class} {whens} END AS {score}",
     ]  # fmt: skip
-    query = f"SELECT {', '.join([*rows.by, *columns])}\n{stages.source('a')}\n"
+    query = f"SELECT {in_lines([*rows.by, *columns])}\n{stages.source('a')}\n"
     query += f"CROSS JOIN (\n{classes}\n) {dialect.statements.alias}b\nWHERE {_counted(rows)}"
     stages.reduce(query, [*rows.by, number, name], [label, score, weight])
     keys = {**dict(zip(table.by, rows.by, strict=True)), "class": name}
@@ -223,7 +224,7 @@ def _confusion(table: LabelledTable, rows: Rows) -> str:
     actual_class, predicted_class = (dialect.cast(rows.known[name], "int64") for name in ("label", "class"))
     columns = [f"{actual_class} AS {actual}", f"{predicted_class} AS {predicted}"]
     columns.append(f"{rows.known['weight']} AS {weight}")
-    query = f"SELECT {', '.join([*rows.by, *columns])}\n{stages.source()}\n"
+    query = f"SELECT {in_lines([*rows.by, *columns])}\n{stages.source()}\n"
     stages.reduce(f"{query}WHERE {_counted(rows)}", [*rows.by, actual, predicted, weight], [])
     keys = [*rows.by, actual, predicted]
     summed = stages.aggregate({"weight": f"SUM({weight})"}, keys)["weight"]
@@ -238,4 +239,4 @@ def _confusion(table: LabelledTable, rows: Rows) -> str:
     quote, names = dialect.quote, [*table.by, *_OF_TABLES["confusion"]]
     listed = [f"{text} AS {quote(name)}" for name, text in zip(names, [*rows.by, *texts], strict=True)]
     order = ", ".join(f"{key} ASC" for key in keys)
-    return stages.finish(f"SELECT {', '.join(listed)}\n{stages.source()}\nORDER BY {order}")
+    return stages.finish(f"SELECT {in_lines(listed)}\n{stages.source()}\nORDER BY {order}")

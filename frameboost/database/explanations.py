@@ -24,7 +24,7 @@ from frameboost.compile.sql.shapley import shapley_sums
 from frameboost.compile.sql.sql_model import OffsetColumn
 from frameboost.compile.sql.stages import ROW, Stages, TableSource, grouped
 from frameboost.compile.sql.tree_table import contributions_over_table
-from frameboost.dialects.dialect import Dialect
+from frameboost.dialects.dialect import Dialect, in_lines
 from frameboost.errors import ParameterError, TooLargeError
 from frameboost.prediction.contributions import BIAS, check_bias
 from frameboost.prediction.reasons import check_no_reasons, check_reasons, rounding_shift
@@ -244,7 +244,7 @@ class _Query:
             f"{dialect.statements.row_number} AS {row}",
         ]
         stages.check(len(keep) + len(worked_out))
-        stages.reduce(f"SELECT {', '.join([*keep, *worked_out])}\n{stages.source()}", keep, [*values.values(), row])
+        stages.reduce(f"SELECT {in_lines([*keep, *worked_out])}\n{stages.source()}", keep, [*values.values(), row])
         rows = [[str(i), dialect.string(text)] for i, text in texts.items()]
         value = dialect.number(0.0)
         if values:
@@ -255,7 +255,7 @@ class _Query:
             *(f"{_FEATURE}.{name} AS {name}" for name in (number, feature)),
         ]
         stages.replace(
-            f"SELECT {', '.join(selected)}, {value} AS {contribution}\n{stages.source(ROW)}\n"
+            f"SELECT {in_lines(selected)}, {value} AS {contribution}\n{stages.source(ROW)}\n"
             f"CROSS JOIN (\n{dialect.constant_rows(rows, [number, feature])}\n) {dialect.statements.alias}{_FEATURE}",
             [row, number, feature, contribution],
         )
@@ -275,7 +275,7 @@ class _Query:
         groups, of_row = grouped(keep, f"{rank} = 1", dialect)
         order = f"\nORDER BY {row} ASC" if dialect.statements.keeps_order and self.destination.kind == "query" else ""
         return stages.finish(
-            f"SELECT {', '.join([*stages.kept_columns(of_row), *reasons])}\n{self.destination.into(dialect)}"
+            f"SELECT {in_lines([*stages.kept_columns(of_row), *reasons])}\n{self.destination.into(dialect)}"
             f"{stages.source()}\nWHERE {rank} <= {top}\nGROUP BY {', '.join([row, *groups])}{order}"
         )
 

@@ -25,7 +25,7 @@ from frameboost.compile.sql.forms import Form
 from frameboost.compile.sql.stages import Stages
 from frameboost.database.drift import SMALLEST_SHARE, bin_condition, drift_of_bin
 from frameboost.database.labelled_rows import LabelledTable, Measure, Rows, check_by, long_rows, long_stage
-from frameboost.dialects.dialect import Dialect
+from frameboost.dialects.dialect import Dialect, in_lines
 from frameboost.ensemble.baseline import Baseline, DriftBin, bins_of, score_features
 from frameboost.errors import ParameterError, TooLargeError
 from frameboost.losses.outputs import ENDS
@@ -322,7 +322,7 @@ def _measures(watch: Watch, rows: Rows, columns: Sequence[FeatureColumn], lookup
         columns_read.append(f"{dialect.call('GREATEST', [share, low])} AS {name_of_part}")
     if bins:
         stages.check(len(columns_read))
-        stages.reduce(f"SELECT {', '.join(columns_read)}\n{stages.source()}", rows.by, [*kept, *part.values()])
+        stages.reduce(f"SELECT {in_lines(columns_read)}\n{stages.source()}", rows.by, [*kept, *part.values()])
     everyone = f"COALESCE({named['all']}, 0)"
     values: dict[tuple[str, str], str] = {}
     if is_watched["rows"]:
@@ -420,7 +420,7 @@ def _with_windows(watch: Watch, rows: Rows, named: Mapping[str, str]) -> dict[st
     lines.append(f"LEFT JOIN {before} {alias}a ON {' AND '.join(conditions)}")
     listed_columns = [f"w.{window} AS {window}", *(f"g.{name} AS {name}" for name in groups)]
     listed_columns += [f"a.{old} AS {column}" for old, column in columns.items()]
-    text = f"SELECT {', '.join(listed_columns)}\n" + "\n".join(lines) + dialect.statements.joins_to_nulls
+    text = f"SELECT {in_lines(listed_columns)}\n" + "\n".join(lines) + dialect.statements.joins_to_nulls
     stages.check(len(listed_columns))
     rows.by = [window, *groups]
     stages.reduce(text, rows.by, list(columns.values()))

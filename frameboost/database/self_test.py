@@ -29,7 +29,7 @@ from frameboost.compile.sql.conditions import FeatureColumn
 from frameboost.compile.sql.sql_model import SqlModel
 from frameboost.compile.sql.stages import Stages
 from frameboost.database.drift import feature_values, open_exactly
-from frameboost.dialects.dialect import Dialect, OutOfRange
+from frameboost.dialects.dialect import Dialect, OutOfRange, in_lines
 from frameboost.ensemble.ensemble import Ensemble
 from frameboost.errors import DataError, FrameboostWarning
 from frameboost.losses.loss import EXPOSURE
@@ -550,10 +550,10 @@ def differing_rows(
         # for each comparison: 99 s for softmax of nine classes in Spark (measured, 4.3).
         [fence] = stages.reserve(1)
         carried = [*stages.reads, *scores, f"ROW_NUMBER() OVER (ORDER BY {stages.reads[0]}) AS {fence}"]
-        stages.replace(f"SELECT {', '.join(carried)}\n{stages.source()}", [*scores, fence])
+        stages.replace(f"SELECT {in_lines(carried)}\n{stages.source()}", [*scores, fence])
         condition = f"{fence} > 0 AND ({' OR '.join(differs)})"
         order = f"\nORDER BY {row} ASC" if is_sorted else ""
-        return stages.finish(f"SELECT {', '.join(columns)}\n{stages.source()}\nWHERE {condition}{order}")
+        return stages.finish(f"SELECT {in_lines(columns)}\n{stages.source()}\nWHERE {condition}{order}")
 
     return end
 

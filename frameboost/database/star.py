@@ -18,7 +18,7 @@ from frameboost.compile.sql.forms import check_size
 from frameboost.compile.sql.simplified_trees import simplified
 from frameboost.compile.sql.sql_model import SqlModel
 from frameboost.compile.sql.stages import TableSource
-from frameboost.dialects.dialect import Dialect
+from frameboost.dialects.dialect import Dialect, in_lines
 from frameboost.ensemble.ensemble import Ensemble
 from frameboost.errors import ParameterError
 from frameboost.joins.aggregates import KEY, Aggregation, aggregates_sql, equal_keys, facts_sql, key_sql, rows_sql
@@ -138,7 +138,7 @@ class StarTables:
                 if name in needed
             ]
             columns += [f"{alias}.{dialect.quote(name)}" for name in scores]
-        query = f"SELECT {', '.join(columns)}\n" + "\n".join(lines) + dialect.statements.joins_to_nulls
+        query = f"SELECT {in_lines(columns)}\n" + "\n".join(lines) + dialect.statements.joins_to_nulls
         return TableSource(f"(\n{query}\n) {called}{_JOINED}", _JOINED)
 
     def _quoted(self, name: str, in_table: str) -> str:

@@ -27,11 +27,34 @@ from frameboost.schema.types import FeatureType, Physical
 __all__ = [
     "BACKSLASH_ESCAPES", "INDEX", "LINE", "MATERIALIZED", "PLAIN_STAGE", "SIGNED_INTEGERS", "Catalog", "ColumnTypes",
     "Dialect", "Expressions", "Limits", "Literals", "Names", "OutOfRange", "Statements", "by_unit", "guarded_exp",
-    "wide",
+    "in_lines", "wide",
 ]  # fmt: skip
 
 # How the lines of a value in a query begin.
 LINE = "\n  "
+# Characters of several columns of SELECT in a line, and of a sum behind which no line begins.
+_LONGEST_LIST, _LONGEST_SUM = 76, 100
+
+
+def in_lines(columns: Sequence[str]) -> str:
+    r"""Return columns of SELECT, as many in a line as it has room for.
+
+    >>> print(in_lines(["a", "b" * 66, "(1 + (\n  CASE END\n)) AS c", "d"]).replace("b" * 66, "b...b"))
+    a, b...b,
+      (1 + (
+      CASE END
+    )) AS c, d
+    """
+    text, room = "", _LONGEST_LIST
+    for column in columns:
+        needed = len(column.partition("\n")[0]) + 2
+        if text:
+            text += ", " if needed <= room else f",{LINE}"
+            room = room if needed <= room else _LONGEST_LIST
+        text += column
+        last = column.rpartition("\n")[2]
+        room = _LONGEST_LIST - len(last) if len(last) < len(column) else room - needed
+    return text
 
 
 # --- names ------------------------------------------------------------------------------------------------------------
@@ -898,7 +921,9 @@ class Dialect:
         """
         if len(terms) == 1 and terms[0].startswith("-"):
             return f"({terms[0]})"  # as two signs begin a comment
-        return self._sum(terms)
+        text = self._sum(terms)
+        # What stands behind a sum of several lines begins a line, too.
+        return f"{text[:-1]}\n)" if len(terms) > 1 and len(text) > _LONGEST_SUM else text
 
     def _sum(self, terms: Sequence[str], before: str = "") -> str:
         """Return the sum with each term but the first on a new line; ``before`` precedes that."""

@@ -218,7 +218,7 @@ def test_every_tree_of_duckdb_is_a_chain_of_whens():
         'CASE\n    WHEN NOT ("x" >= 3.0e0 AND (isfinite("x") OR isinf("x"))) OR "x" IS NULL'
         " THEN CASE WHEN nullif(\"y\", 'NaN'::FLOAT) < 5.0e0 THEN 1.0e0 ELSE 2.0e0 END"
         '\n    WHEN NOT ("y" >= 7.0e0 AND (isfinite("y") OR isinf("y"))) OR "y" IS NULL THEN 3.0e0'
-        "\n    WHEN nullif(\"y\", 'NaN'::FLOAT) < 9.0e0 THEN 4.0e0\n    ELSE 5.0e0 END)"
+        "\n    WHEN nullif(\"y\", 'NaN'::FLOAT) < 9.0e0 THEN 4.0e0\n    ELSE 5.0e0 END\n)"
     )
     rows = pl.DataFrame({
         "x": [1.0, 3.0, 3.0, 3.0, None, math.nan, 4.0, 4.0], "y": [5.0, 6.0, 8.0, 9.0, 4.0, None, None, math.nan],

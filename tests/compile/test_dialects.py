@@ -353,7 +353,8 @@ LAID_OUT = {
       THEN 1.0
       ELSE 2.0 END
     ELSE 4.0 END +
-  CASE WHEN `a` < 5 THEN 8.0 ELSE 16.0 END))
+  CASE WHEN `a` < 5 THEN 8.0 ELSE 16.0 END)
+)
 """,
     "duckdb": """\
 (0.5e0 + (
@@ -362,7 +363,8 @@ LAID_OUT = {
     WHEN "b"::VARCHAR COLLATE C = 'a long name
    + THEN ' OR "b"::VARCHAR COLLATE C = 'another name that is as long' THEN 1.0e0
     ELSE 2.0e0 END +
-  CASE WHEN "a" < 5 THEN 8.0e0 ELSE 16.0e0 END))
+  CASE WHEN "a" < 5 THEN 8.0e0 ELSE 16.0e0 END)
+)
 """,
 }
 
@@ -388,6 +390,31 @@ def test_the_layout_adds_blanks_only(name):
     in_lines, in_one = texts
     assert in_lines.count("\n") > in_one.count("\n")
     assert parsed(in_lines, dialect) == parsed(in_one, dialect)
+
+
+@pytest.mark.parametrize("name", ["duckdb", "postgres", "bigquery", "snowflake"])
+@pytest.mark.parametrize("made_for", ["exposure", "softprob", "class", "calibrated", "quantiles", "log"])
+def test_no_line_is_too_long_to_be_shown(name, made_for):
+    """Of what is not a tree; those of one split have short lines, but for a list of leaves."""
+    rows = pl.DataFrame({"x": range(60)}).with_columns(
+        exposure=pl.col("x") % 7 + 0.3,
+        count=pl.col("x") % 5,
+        text=pl.format("{} of three", pl.col("x") % 3),
+        yes=pl.col("x") > 21,
+    )
+    target, more = {
+        "exposure": ("count", {"objective": "count:poisson", "exposure": "exposure"}),
+        "softprob": ("text", {}),
+        "class": ("yes", {}),
+        "calibrated": ("yes", {}),
+        "quantiles": ("count", {"objective": "reg:quantileerror", "quantile_alpha": [0.1, 0.5, 0.9]}),
+        "log": ("exposure", {"target_transform": "log1p"}),
+    }[made_for]
+    model = fb.fit(rows, target, features=["x"], n_estimators=3, max_depth=1, verbose=False, **more)
+    model = model.calibrate(rows, "yes") if made_for == "calibrated" else model
+    output = "class" if made_for == "class" else "mean"
+    text = model.query("a_table", name, keep=["x"] if name == "postgres" else None, output=output)
+    assert [line for line in text.splitlines() if len(line) > 120 and "DOUBLE[]" not in line] == []
 
 
 # --- limits -----------------------------------------------------------------------------------------------------------

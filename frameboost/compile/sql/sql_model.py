@@ -56,7 +56,7 @@ class OffsetColumn:
             number = self.dialect.call("LN", [number])
         elif self.dialect.expressions.is_number is None:
             return number
-        return f"CASE WHEN {self.is_known} THEN {number} END"
+        return f"CASE WHEN {self.is_known}{LINE}THEN {number} END"
 
     @property
     def is_known(self) -> str:
@@ -64,7 +64,7 @@ class OffsetColumn:
         is_number = self.dialect.expressions.is_number
         if self.is_exposure:
             is_above = f"{self._number} > {self.dialect.number(0.0)}"
-            return is_above if is_number is None else f"{is_above} AND ({is_number.format(x=self._number)})"
+            return is_above if is_number is None else f"{is_above}{LINE}AND ({is_number.format(x=self._number)})"
         return f"{self.name} IS NOT NULL" if is_number is None else f"({is_number.format(x=self._number)})"
 
     @property
@@ -383,8 +383,8 @@ def _steps(bases: Sequence[float | str], trees: Sequence[Sequence[Tree]]) -> tup
 
 
 def _where_known(value: str, starts: Sequence[str]) -> str:
-    known = " AND ".join(start for start in dict.fromkeys(starts) if start)
-    return f"CASE WHEN {known} THEN {value} END" if known else value
+    known = f"{LINE}AND ".join(start for start in dict.fromkeys(starts) if start)
+    return f"CASE{LINE}WHEN {known}{LINE}THEN {value} END" if known else value
 
 
 def check_labels(names: Sequence[str], dialect: Dialect) -> None:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from frameboost.dialects.dialect import Dialect
+from frameboost.dialects.dialect import Dialect, in_lines
 from frameboost.errors import ParameterError, TooLargeError
 
 __all__ = ["ROW", "Stages", "TableSource", "grouped", "unlike"]
@@ -108,7 +108,7 @@ class Stages:
             return {}
         new = dict(zip(names, self.reserve(len(names)), strict=True))
         columns = [f"{name} AS {new[name]}" if name in new else name for name in self.reads]
-        self.replace(f"SELECT {', '.join(columns)}\n{self.source()}", [])
+        self.replace(f"SELECT {in_lines(columns)}\n{self.source()}", [])
         self.reads = [new.get(name, name) for name in self.reads]
         self.keep = [new.get(name, name) for name in self.keep]
         self._called = {alias: name for name, alias in new.items()}
@@ -145,7 +145,7 @@ class Stages:
         self.check(len(columns))
         if often:
             self._fenced.add(len(self.selects))
-        self.selects.append(f"SELECT {', '.join(columns)}\n{self.source()}")
+        self.selects.append(f"SELECT {in_lines(columns)}\n{self.source()}")
         self._named = [*passed_on, *values]
 
     def rename_all(self, values: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
@@ -160,7 +160,7 @@ class Stages:
         columns += [f"{value} AS {names[key]}" for key, value in values.items()]
         self.check(len(columns))
         self._fenced.add(len(self.selects))
-        self.reduce(f"SELECT {', '.join(columns)}\n{self.source()}{self._order}", [*kept.values(), *names.values()], [])
+        self.reduce(f"SELECT {in_lines(columns)}\n{self.source()}{self._order}", [*kept.values(), *names.values()], [])
         self.keep, self._called, self._order = [], {}, ""
         return kept, names
 
@@ -172,7 +172,7 @@ class Stages:
     def number_rows(self, name: str) -> None:
         """Add a stage of the read and kept columns, and the number of each row under this name."""
         columns = [*self.reads, f"{self._dialect.statements.row_number} AS {name}"]
-        self.replace(f"SELECT {', '.join(columns)}\n{self.source()}", [name])
+        self.replace(f"SELECT {in_lines(columns)}\n{self.source()}", [name])
 
     def sort(self, key: str) -> None:
         """Begin with a stage of the read and kept columns, with rows in the order of an expression.
@@ -182,7 +182,7 @@ class Stages:
         [number] = self.reserve(1)
         columns = [self._everything()] if self.keep is None else self.reads
         columns = [*columns, f"{self._dialect.statements.row_number} AS {number}"]
-        self.replace(f"SELECT {', '.join(columns)}\n{self.source()}\nORDER BY {key}", [number])
+        self.replace(f"SELECT {in_lines(columns)}\n{self.source()}\nORDER BY {key}", [number])
         self._order = f"\nORDER BY {number}"
 
     def aggregate(self, values: Mapping[str, str], by: Sequence[str] = ()) -> dict[str, str]:
@@ -191,7 +191,7 @@ class Stages:
         self.check(len(by) + len(values))
         columns = [*by, *(f"{value} AS {names[key]}" for key, value in values.items())]
         groups = f"\nGROUP BY {', '.join(by)}" if by else ""
-        self.reduce(f"SELECT {', '.join(columns)}\n{self.source()}{groups}", by, list(names.values()))
+        self.reduce(f"SELECT {in_lines(columns)}\n{self.source()}{groups}", by, list(names.values()))
         return names
 
     def replace(self, query: str, names: Sequence[str]) -> None:
@@ -216,7 +216,7 @@ class Stages:
         named = [f"{value} AS {self._dialect.quote(name)}" for name, value in values.items()]
         columns = [*named, *columns] if self.keep is None and statements.first_of_name_wins else [*columns, *named]
         self.check(len(columns))
-        return self.finish(f"SELECT {', '.join(columns)}\n{into}{self.source()}{self._order}")
+        return self.finish(f"SELECT {in_lines(columns)}\n{into}{self.source()}{self._order}")
 
     def pass_on(self, values: Mapping[str, str]) -> str:
         """Return the query that ends in all kept or read columns, and these values by name."""
@@ -232,11 +232,11 @@ class Stages:
         if statements.except_unknown is not None and len(replaced) < len(names):
             left_out = [*self._named, *(dialect.quote(name) for name in names)]
             strings = [dialect.string(name.lower()) for name in (*(quoted[1:-1] for quoted in self._named), *names)]
-            return statements.except_unknown.format(v=", ".join(left_out), strings=", ".join(strings))
+            return statements.except_unknown.format(v=in_lines(left_out), strings=in_lines(strings))
         if not self._named and not replaced:
             return self._everything()
         if statements.except_columns is not None:
-            return statements.except_columns.format(v=", ".join([*self._named, *replaced]))
+            return statements.except_columns.format(v=in_lines([*self._named, *replaced]))
         if self._named:
             raise ParameterError(
                 f"the query takes several stages, and {dialect.name} can't leave columns of theirs out; "

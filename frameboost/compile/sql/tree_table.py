@@ -30,7 +30,7 @@ import polars as pl
 from frameboost.compile.sql.conditions import FeatureColumn
 from frameboost.compile.sql.sql_model import SqlModel
 from frameboost.compile.sql.stages import ROW, Stages, grouped
-from frameboost.dialects.dialect import Dialect, OutOfRange
+from frameboost.dialects.dialect import Dialect, OutOfRange, in_lines
 from frameboost.errors import ParameterError
 from frameboost.schema.types import Feature, FeatureType, Physical
 from frameboost.trees.tree import Tree, split_features
@@ -397,5 +397,5 @@ class _Walk:
         keys, kept = grouped([f"{ROW}.{name}" for name in keep], in_first, self._dialect)
         named = [f"{value} AS {name}" for value, name in zip(kept, keep, strict=True)]
         return (
-            f"SELECT {', '.join([*named, *added])}\n{came_from}\n{joins}\nGROUP BY {', '.join([f'{ROW}.{row}', *keys])}"
+            f"SELECT {in_lines([*named, *added])}\n{came_from}\n{joins}\nGROUP BY {', '.join([f'{ROW}.{row}', *keys])}"
         )

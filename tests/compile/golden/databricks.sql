@@ -16,7 +16,8 @@
   IF(BINARY(`it's "x\y] ``z`) IN (BINARY(''), BINARY('A'), BINARY('O' || char(39) || 'Hare "ORD"')),
     IF(`x` < 3.0D, 1.5D, 2.0D),
     0.5D) +
-  IF(BINARY(`it's "x\y] ``z`) = BINARY('A'), 0.5D, -0.5D));
+  IF(BINARY(`it's "x\y] ``z`) = BINARY('A'), 0.5D, -0.5D)
+);
 
 -- query, of all columns
 SELECT *, (1.0D / (1.0D + EXP((-(-1.0D +
@@ -27,7 +28,8 @@ WHERE 1 = 1;
 -- query, of classes
 WITH stage_1 AS (
 SELECT `id`, `x`, `f`, IF(`x` >= 0.1D AND NOT isnan(`x`), 0.375D, -0.25D) +
-  IF(`f` < 0.10000000149011612D, 0.5D, -0.5D) AS `v_1`, IF(`x` < 1e-300D, 0.125D, IF(`x` >= DOUBLE('-Infinity') AND NOT isnan(`x`), 0.75D, 0.25D)) AS `v_2`
+  IF(`f` < 0.10000000149011612D, 0.5D, -0.5D) AS `v_1`,
+  IF(`x` < 1e-300D, 0.125D, IF(`x` >= DOUBLE('-Infinity') AND NOT isnan(`x`), 0.75D, 0.25D)) AS `v_2`
 FROM `orders`
 ),
 stage_2 AS (
@@ -36,13 +38,15 @@ SELECT `id`, `x`, `f`, `v_1`, `v_2`, (0.5D +
   `v_2`) AS `v_5`
 FROM stage_1
 )
-SELECT `id`, CAST(CASE WHEN (`v_3` >= GREATEST(`v_4`, `v_5`)) THEN 0.0D WHEN (`v_4` >= `v_5`) THEN 1.0D ELSE 2.0D END AS BIGINT) AS `prediction`
+SELECT `id`,
+  CAST(CASE WHEN (`v_3` >= GREATEST(`v_4`, `v_5`)) THEN 0.0D WHEN (`v_4` >= `v_5`) THEN 1.0D ELSE 2.0D END AS BIGINT) AS `prediction`
 FROM stage_2;
 
 -- query in stages
 WITH stage_1 AS (
 SELECT `id`, `x`, `f`, IF(`x` >= 0.1D AND NOT isnan(`x`), 0.375D, -0.25D) +
-  IF(`f` < 0.10000000149011612D, 0.5D, -0.5D) AS `v_1`, IF(`x` < 1e-300D, 0.125D, IF(`x` >= DOUBLE('-Infinity') AND NOT isnan(`x`), 0.75D, 0.25D)) AS `v_2`
+  IF(`f` < 0.10000000149011612D, 0.5D, -0.5D) AS `v_1`,
+  IF(`x` < 1e-300D, 0.125D, IF(`x` >= DOUBLE('-Infinity') AND NOT isnan(`x`), 0.75D, 0.25D)) AS `v_2`
 FROM `orders`
 ),
 stage_2 AS (
@@ -52,30 +56,41 @@ SELECT `id`, `x`, `f`, `v_1`, `v_2`, (0.5D +
 FROM stage_1
 ),
 stage_3 AS (
-SELECT `id`, `x`, `f`, `v_1`, `v_2`, `v_3`, `v_4`, `v_5`, GREATEST(`v_3`, `v_4`, `v_5`) AS `v_6`
+SELECT `id`, `x`, `f`, `v_1`, `v_2`, `v_3`, `v_4`, `v_5`,
+  GREATEST(`v_3`, `v_4`, `v_5`) AS `v_6`
 FROM stage_2
 ),
 stage_4 AS (
-SELECT `id`, `x`, `f`, `v_1`, `v_2`, `v_3`, `v_4`, `v_5`, `v_6`, EXP((`v_3` - `v_6`)) AS `v_7`, EXP((`v_4` - `v_6`)) AS `v_8`, EXP((`v_5` - `v_6`)) AS `v_9`
+SELECT `id`, `x`, `f`, `v_1`, `v_2`, `v_3`, `v_4`, `v_5`, `v_6`,
+  EXP((`v_3` - `v_6`)) AS `v_7`, EXP((`v_4` - `v_6`)) AS `v_8`,
+  EXP((`v_5` - `v_6`)) AS `v_9`
 FROM stage_3
 ),
 stage_5 AS (
-SELECT `id`, `x`, `f`, `v_1`, `v_2`, `v_3`, `v_4`, `v_5`, `v_6`, `v_7`, `v_8`, `v_9`, ((`v_7` + `v_8`) + `v_9`) AS `v_10`
+SELECT `id`, `x`, `f`, `v_1`, `v_2`, `v_3`, `v_4`, `v_5`, `v_6`, `v_7`, `v_8`,
+  `v_9`, ((`v_7` + `v_8`) + `v_9`) AS `v_10`
 FROM stage_4
 )
-SELECT `id`, (`v_7` / `v_10`) AS `prediction_0`, (`v_8` / `v_10`) AS `prediction_1`, (`v_9` / `v_10`) AS `prediction_2`
+SELECT `id`, (`v_7` / `v_10`) AS `prediction_0`,
+  (`v_8` / `v_10`) AS `prediction_1`, (`v_9` / `v_10`) AS `prediction_2`
 FROM stage_5;
 
 -- leaves
 SELECT `id`, CAST((0.0D +
-  IF(`x` >= 0.1D AND NOT isnan(`x`), 2.0D, 1.0D)) AS BIGINT) AS `leaf_0`, CAST((0.0D +
-  IF(`x` < 1e-300D, 1.0D, IF(`x` >= DOUBLE('-Infinity') AND NOT isnan(`x`), 4.0D, 3.0D))) AS BIGINT) AS `leaf_1`, CAST((0.0D +
+  IF(`x` >= 0.1D AND NOT isnan(`x`), 2.0D, 1.0D)) AS BIGINT) AS `leaf_0`,
+  CAST((0.0D +
+  IF(`x` < 1e-300D, 1.0D, IF(`x` >= DOUBLE('-Infinity') AND NOT isnan(`x`), 4.0D, 3.0D))) AS BIGINT) AS `leaf_1`,
+  CAST((0.0D +
   IF(`f` < 0.10000000149011612D, 1.0D, 2.0D)) AS BIGINT) AS `leaf_2`
 FROM `orders`;
 
 -- query that nobody reads
 WITH stage_1 AS (
-SELECT `id`, `x`, `f`, `n`, `big`, `price`, `ok`, `day`, `at`, `seen`, `it's "x\y] ``z`, `x` AS `v_1`, `f` AS `v_2`, `n` AS `v_3`, `big` AS `v_4`, `price` AS `v_5`, `ok` AS `v_6`, `day` AS `v_7`, `at` AS `v_8`, `seen` AS `v_9`, CASE BINARY(`it's "x\y] ``z`) WHEN BINARY('') THEN 0 WHEN BINARY('A') THEN 1 WHEN BINARY('O' || char(39) || 'Hare "ORD"') THEN 2 WHEN BINARY('back' || char(92) || 'slash') THEN 3 ELSE CASE WHEN `it's "x\y] ``z` IS NOT NULL THEN -1 END END AS `v_10`
+SELECT `id`, `x`, `f`, `n`, `big`, `price`, `ok`, `day`, `at`, `seen`,
+  `it's "x\y] ``z`, `x` AS `v_1`, `f` AS `v_2`, `n` AS `v_3`, `big` AS `v_4`,
+  `price` AS `v_5`, `ok` AS `v_6`, `day` AS `v_7`, `at` AS `v_8`,
+  `seen` AS `v_9`,
+  CASE BINARY(`it's "x\y] ``z`) WHEN BINARY('') THEN 0 WHEN BINARY('A') THEN 1 WHEN BINARY('O' || char(39) || 'Hare "ORD"') THEN 2 WHEN BINARY('back' || char(92) || 'slash') THEN 3 ELSE CASE WHEN `it's "x\y] ``z` IS NOT NULL THEN -1 END END AS `v_10`
 FROM `orders`
 )
 SELECT `id`, ((4 +
@@ -94,7 +109,8 @@ SELECT `id`, ((4 +
   IF(`v_9` < TIMESTAMP '2024-02-29 00:00:00.000001+00:00', 4, -4) +
   IF(`v_10` IN (0, 1, 2), IF(`v_1` < 3.0D, 12, 16), 4) +
   IF(`v_10` = 1, 4, -4) +
-  array(2,-4,6,2,2,-4,6,2)[IF(`v_1` < 3.0D, 0, 4) + IF(`v_3` >= 5, 2, 0) + IF(`v_10` IN (1, 3), 0, 1)]) * 0.125D) AS `prediction`
+  array(2,-4,6,2,2,-4,6,2)[IF(`v_1` < 3.0D, 0, 4) + IF(`v_3` >= 5, 2, 0) + IF(`v_10` IN (1, 3), 0, 1)]
+) * 0.125D) AS `prediction`
 FROM stage_1;
 
 -- trees, statement 1
@@ -187,7 +203,8 @@ VALUES
 
 -- query over the table of trees
 WITH stage_1 AS (
-SELECT `id`, `x`, `f`, `n`, `big`, `price`, `ok`, `day`, `at`, `seen`, `it's "x\y] ``z`, ROW_NUMBER() OVER (ORDER BY 1) AS `v_2`
+SELECT `id`, `x`, `f`, `n`, `big`, `price`, `ok`, `day`, `at`, `seen`,
+  `it's "x\y] ``z`, ROW_NUMBER() OVER (ORDER BY 1) AS `v_2`
 FROM `orders`
 ),
 stage_2 AS (
@@ -235,7 +252,8 @@ WHERE id > 7;
 CREATE TABLE `scored` AS
 WITH stage_1 AS (
 SELECT `id`, `x`, `f`, IF(`x` >= 0.1D AND NOT isnan(`x`), 0.375D, -0.25D) +
-  IF(`f` < 0.10000000149011612D, 0.5D, -0.5D) AS `v_1`, IF(`x` < 1e-300D, 0.125D, IF(`x` >= DOUBLE('-Infinity') AND NOT isnan(`x`), 0.75D, 0.25D)) AS `v_2`
+  IF(`f` < 0.10000000149011612D, 0.5D, -0.5D) AS `v_1`,
+  IF(`x` < 1e-300D, 0.125D, IF(`x` >= DOUBLE('-Infinity') AND NOT isnan(`x`), 0.75D, 0.25D)) AS `v_2`
 FROM `orders`
 ),
 stage_2 AS (
@@ -245,18 +263,23 @@ SELECT `id`, `x`, `f`, `v_1`, `v_2`, (0.5D +
 FROM stage_1
 ),
 stage_3 AS (
-SELECT `id`, `x`, `f`, `v_1`, `v_2`, `v_3`, `v_4`, `v_5`, GREATEST(`v_3`, `v_4`, `v_5`) AS `v_6`
+SELECT `id`, `x`, `f`, `v_1`, `v_2`, `v_3`, `v_4`, `v_5`,
+  GREATEST(`v_3`, `v_4`, `v_5`) AS `v_6`
 FROM stage_2
 ),
 stage_4 AS (
-SELECT `id`, `x`, `f`, `v_1`, `v_2`, `v_3`, `v_4`, `v_5`, `v_6`, EXP((`v_3` - `v_6`)) AS `v_7`, EXP((`v_4` - `v_6`)) AS `v_8`, EXP((`v_5` - `v_6`)) AS `v_9`
+SELECT `id`, `x`, `f`, `v_1`, `v_2`, `v_3`, `v_4`, `v_5`, `v_6`,
+  EXP((`v_3` - `v_6`)) AS `v_7`, EXP((`v_4` - `v_6`)) AS `v_8`,
+  EXP((`v_5` - `v_6`)) AS `v_9`
 FROM stage_3
 ),
 stage_5 AS (
-SELECT `id`, `x`, `f`, `v_1`, `v_2`, `v_3`, `v_4`, `v_5`, `v_6`, `v_7`, `v_8`, `v_9`, ((`v_7` + `v_8`) + `v_9`) AS `v_10`
+SELECT `id`, `x`, `f`, `v_1`, `v_2`, `v_3`, `v_4`, `v_5`, `v_6`, `v_7`, `v_8`,
+  `v_9`, ((`v_7` + `v_8`) + `v_9`) AS `v_10`
 FROM stage_4
 )
-SELECT `id`, (`v_7` / `v_10`) AS `prediction_0`, (`v_8` / `v_10`) AS `prediction_1`, (`v_9` / `v_10`) AS `prediction_2`
+SELECT `id`, (`v_7` / `v_10`) AS `prediction_0`,
+  (`v_8` / `v_10`) AS `prediction_1`, (`v_9` / `v_10`) AS `prediction_2`
 FROM stage_5;
 
 -- update
@@ -266,18 +289,21 @@ SET `score` = (1.0D / (1.0D + EXP((-(-1.0D +
 
 -- contributions
 SELECT `id`, (0.0D +
-  IF(`x` >= 0.1D AND NOT isnan(`x`), 0.3125D, -0.3125D)) AS `x`, 0.0D AS `f`, 0.0D AS `n`, -0.9375D AS `bias`
+  IF(`x` >= 0.1D AND NOT isnan(`x`), 0.3125D, -0.3125D)) AS `x`, 0.0D AS `f`,
+  0.0D AS `n`, -0.9375D AS `bias`
 FROM `orders`;
 
 -- reasons
 WITH stage_1 AS (
 SELECT `id`, (0.0D +
   IF(`x` >= 0.1D AND NOT isnan(`x`), 0.3125D, -0.3125D)) AS `v_6`, (0.0D +
-  IF(`f` < 0.10000000149011612D, 0.5D, -0.5D)) AS `v_7`, ROW_NUMBER() OVER (ORDER BY 1) AS `v_1`
+  IF(`f` < 0.10000000149011612D, 0.5D, -0.5D)) AS `v_7`,
+  ROW_NUMBER() OVER (ORDER BY 1) AS `v_1`
 FROM `orders`
 ),
 stage_2 AS (
-SELECT row_of_data.`id` AS `id`, row_of_data.`v_1` AS `v_1`, feature_of_model.`v_2` AS `v_2`, feature_of_model.`v_3` AS `v_3`, CASE feature_of_model.`v_2` WHEN 0 THEN row_of_data.`v_6` WHEN 1 THEN row_of_data.`v_7` ELSE 0.0D END AS `v_4`
+SELECT row_of_data.`id` AS `id`, row_of_data.`v_1` AS `v_1`,
+  feature_of_model.`v_2` AS `v_2`, feature_of_model.`v_3` AS `v_3`, CASE feature_of_model.`v_2` WHEN 0 THEN row_of_data.`v_6` WHEN 1 THEN row_of_data.`v_7` ELSE 0.0D END AS `v_4`
 FROM stage_1 AS row_of_data
 CROSS JOIN (
 SELECT 0 AS `v_2`, 'x' AS `v_3`
@@ -305,7 +331,10 @@ stage_3 AS (
 SELECT `id`, `v_1`, `v_3`, `v_4`, ROW_NUMBER() OVER (PARTITION BY `v_1` ORDER BY ABS(`v_4`) DESC, `v_2` ASC) AS `v_5`
 FROM stage_2
 )
-SELECT `id`, MAX(CASE WHEN `v_5` = 1 THEN `v_3` END) AS `reason_1`, MAX(CASE WHEN `v_5` = 1 THEN `v_4` END) AS `contribution_1`, MAX(CASE WHEN `v_5` = 2 THEN `v_3` END) AS `reason_2`, MAX(CASE WHEN `v_5` = 2 THEN `v_4` END) AS `contribution_2`
+SELECT `id`, MAX(CASE WHEN `v_5` = 1 THEN `v_3` END) AS `reason_1`,
+  MAX(CASE WHEN `v_5` = 1 THEN `v_4` END) AS `contribution_1`,
+  MAX(CASE WHEN `v_5` = 2 THEN `v_3` END) AS `reason_2`,
+  MAX(CASE WHEN `v_5` = 2 THEN `v_4` END) AS `contribution_2`
 FROM stage_3
 WHERE `v_5` <= 2
 GROUP BY `v_1`, `id`;
@@ -313,7 +342,20 @@ GROUP BY `v_1`, `id`;
 -- a table of reasons by Shapley values
 CREATE TABLE `reasons` AS
 WITH stage_1 AS (
-SELECT `id`, `x`, `f`, `n`, `big`, `price`, `ok`, `day`, `at`, `seen`, `it's "x\y] ``z`, IF(`x` < DOUBLE('Infinity'), 0.5D, 0.0D) AS `v_1`, IF((NOT (`x` < DOUBLE('Infinity')) OR `x` IS NULL) AND (`x` IS NOT NULL AND NOT isnan(`x`)), 0.5D, 0.0D) AS `v_2`, IF((NOT (`x` < DOUBLE('Infinity')) OR `x` IS NULL) AND (NOT (`x` IS NOT NULL AND NOT isnan(`x`)) OR `x` IS NULL), 0.5D, 0.0D) AS `v_3`, IF(`x` < 1e-300D, 0.5D, 0.0D) AS `v_4`, IF((NOT (`x` < 1e-300D) OR `x` IS NULL) AND (NOT (`x` >= DOUBLE('-Infinity') AND NOT isnan(`x`)) OR `x` IS NULL), 0.5D, 0.0D) AS `v_5`, IF((NOT (`x` < 1e-300D) OR `x` IS NULL) AND (`x` >= DOUBLE('-Infinity') AND NOT isnan(`x`)), 0.5D, 0.0D) AS `v_6`, IF(`n` < -7, 0.5D, 0.0D) AS `v_7`, IF((NOT (`n` < -7) OR `n` IS NULL) AND `n` IS NOT NULL, 0.5D, 0.0D) AS `v_8`, IF((NOT (`n` < -7) OR `n` IS NULL) AND (NOT (`n` IS NOT NULL) OR `n` IS NULL), 0.5D, 0.0D) AS `v_9`, IF(`x` < 3.0D, 0.5D, 0.0D) AS `v_10`, IF(BINARY(`it's "x\y] ``z`) IN (BINARY(''), BINARY('A'), BINARY('O' || char(39) || 'Hare "ORD"')) AND BINARY(`it's "x\y] ``z`) IN (BINARY('back' || char(92) || 'slash'), BINARY('end ' || char(92) || '' || char(10) || 'of line'), BINARY('ﬁ ')), 0.5D, 0.0D) AS `v_11`, IF(BINARY(`it's "x\y] ``z`) IN (BINARY(''), BINARY('A'), BINARY('O' || char(39) || 'Hare "ORD"')) AND (NOT (BINARY(`it's "x\y] ``z`) IN (BINARY('back' || char(92) || 'slash'), BINARY('end ' || char(92) || '' || char(10) || 'of line'), BINARY('ﬁ '))) OR `it's "x\y] ``z` IS NULL), 0.5D, 0.0D) AS `v_12`, IF(BINARY(`it's "x\y] ``z`) IN (BINARY(''), BINARY('A'), BINARY('O' || char(39) || 'Hare "ORD"')), 0.5D, 0.0D) AS `v_13`
+SELECT `id`, `x`, `f`, `n`, `big`, `price`, `ok`, `day`, `at`, `seen`,
+  `it's "x\y] ``z`, IF(`x` < DOUBLE('Infinity'), 0.5D, 0.0D) AS `v_1`,
+  IF((NOT (`x` < DOUBLE('Infinity')) OR `x` IS NULL) AND (`x` IS NOT NULL AND NOT isnan(`x`)), 0.5D, 0.0D) AS `v_2`,
+  IF((NOT (`x` < DOUBLE('Infinity')) OR `x` IS NULL) AND (NOT (`x` IS NOT NULL AND NOT isnan(`x`)) OR `x` IS NULL), 0.5D, 0.0D) AS `v_3`,
+  IF(`x` < 1e-300D, 0.5D, 0.0D) AS `v_4`,
+  IF((NOT (`x` < 1e-300D) OR `x` IS NULL) AND (NOT (`x` >= DOUBLE('-Infinity') AND NOT isnan(`x`)) OR `x` IS NULL), 0.5D, 0.0D) AS `v_5`,
+  IF((NOT (`x` < 1e-300D) OR `x` IS NULL) AND (`x` >= DOUBLE('-Infinity') AND NOT isnan(`x`)), 0.5D, 0.0D) AS `v_6`,
+  IF(`n` < -7, 0.5D, 0.0D) AS `v_7`,
+  IF((NOT (`n` < -7) OR `n` IS NULL) AND `n` IS NOT NULL, 0.5D, 0.0D) AS `v_8`,
+  IF((NOT (`n` < -7) OR `n` IS NULL) AND (NOT (`n` IS NOT NULL) OR `n` IS NULL), 0.5D, 0.0D) AS `v_9`,
+  IF(`x` < 3.0D, 0.5D, 0.0D) AS `v_10`,
+  IF(BINARY(`it's "x\y] ``z`) IN (BINARY(''), BINARY('A'), BINARY('O' || char(39) || 'Hare "ORD"')) AND BINARY(`it's "x\y] ``z`) IN (BINARY('back' || char(92) || 'slash'), BINARY('end ' || char(92) || '' || char(10) || 'of line'), BINARY('ﬁ ')), 0.5D, 0.0D) AS `v_11`,
+  IF(BINARY(`it's "x\y] ``z`) IN (BINARY(''), BINARY('A'), BINARY('O' || char(39) || 'Hare "ORD"')) AND (NOT (BINARY(`it's "x\y] ``z`) IN (BINARY('back' || char(92) || 'slash'), BINARY('end ' || char(92) || '' || char(10) || 'of line'), BINARY('ﬁ '))) OR `it's "x\y] ``z` IS NULL), 0.5D, 0.0D) AS `v_12`,
+  IF(BINARY(`it's "x\y] ``z`) IN (BINARY(''), BINARY('A'), BINARY('O' || char(39) || 'Hare "ORD"')), 0.5D, 0.0D) AS `v_13`
 FROM `orders`
 WHERE id > 7
 ),
@@ -321,14 +363,27 @@ stage_2 AS (
 SELECT `id`, (((IF(`x` >= 0.1D AND NOT isnan(`x`), 0.3125D, -0.3125D) +
   (((-0.166666666666667D) + `v_1`) + (((-0.333333333333333D) + 2.0D * `v_2`) + (0.333333333333333D + (-2.0D) * `v_3`))) +
   (((-0.0416666666666667D) + 0.25D * `v_4`) + (((-0.0833333333333333D) + 0.5D * `v_5`) + ((-0.25D) + 1.5D * `v_6`))) +
-  (((-0.333333333333333D) + `v_10`) * ((0.1875D + `v_11`) + (0.5625D + 3.0D * `v_12`)) + (0.375D + `v_13`) * (1.33333333333333D + (-4.0D) * `v_10`))) + 12288.0D) - 12288.0D) AS `v_19`, ((IF(`f` < 0.10000000149011612D, 0.5D, -0.5D) + 12288.0D) - 12288.0D) AS `v_20`, (((((-0.166666666666667D) + `v_7`) + ((0.166666666666667D - `v_8`) + ((-0.0833333333333333D) + 0.5D * `v_9`))) + 12288.0D) - 12288.0D) AS `v_21`, ((IF(`big` < CAST('18446744073709551615' AS DECIMAL(38, 0)), 0.5D, -0.5D) + 12288.0D) - 12288.0D) AS `v_22`, ((IF(`price` >= CAST('-1.005' AS DECIMAL(12, 3)), -0.5D, 0.5D) + 12288.0D) - 12288.0D) AS `v_23`, (((IF(`ok`, -0.5D, 0.5D) +
+  (((-0.333333333333333D) + `v_10`) * ((0.1875D + `v_11`) + (0.5625D + 3.0D * `v_12`)) + (0.375D + `v_13`) * (1.33333333333333D + (-4.0D) * `v_10`))
+) + 12288.0D) - 12288.0D) AS `v_19`,
+  ((IF(`f` < 0.10000000149011612D, 0.5D, -0.5D) + 12288.0D) - 12288.0D) AS `v_20`,
+  (((((-0.166666666666667D) + `v_7`) + ((0.166666666666667D - `v_8`) + ((-0.0833333333333333D) + 0.5D * `v_9`))) + 12288.0D) - 12288.0D) AS `v_21`,
+  ((IF(`big` < CAST('18446744073709551615' AS DECIMAL(38, 0)), 0.5D, -0.5D) + 12288.0D) - 12288.0D) AS `v_22`,
+  ((IF(`price` >= CAST('-1.005' AS DECIMAL(12, 3)), -0.5D, 0.5D) + 12288.0D) - 12288.0D) AS `v_23`,
+  (((IF(`ok`, -0.5D, 0.5D) +
   IF(NOT `ok`, 0.5D, -0.5D) +
-  IF(`ok` IS NOT NULL, -0.5D, 0.5D)) + 12288.0D) - 12288.0D) AS `v_24`, ((IF(`day` < DATE '2024-02-29', 0.5D, -0.5D) + 12288.0D) - 12288.0D) AS `v_25`, ((IF(`at` >= TIMESTAMP_NTZ '2024-02-29 00:00:01.5', -0.5D, 0.5D) + 12288.0D) - 12288.0D) AS `v_26`, ((IF(`seen` < TIMESTAMP '2024-02-29 00:00:00.000001+00:00', 0.5D, -0.5D) + 12288.0D) - 12288.0D) AS `v_27`, (((((0.375D - `v_13`) + ((0.333333333333333D + `v_10`) * (((-0.1875D) + `v_11`) + ((-0.5625D) + 3.0D * `v_12`)) + ((-0.375D) + `v_13`) * (2.66666666666667D + (-4.0D) * `v_10`))) +
-  IF(BINARY(`it's "x\y] ``z`) = BINARY('A'), 0.5D, -0.5D)) + 12288.0D) - 12288.0D) AS `v_28`, ROW_NUMBER() OVER (ORDER BY 1) AS `v_14`
+  IF(`ok` IS NOT NULL, -0.5D, 0.5D)) + 12288.0D) - 12288.0D) AS `v_24`,
+  ((IF(`day` < DATE '2024-02-29', 0.5D, -0.5D) + 12288.0D) - 12288.0D) AS `v_25`,
+  ((IF(`at` >= TIMESTAMP_NTZ '2024-02-29 00:00:01.5', -0.5D, 0.5D) + 12288.0D) - 12288.0D) AS `v_26`,
+  ((IF(`seen` < TIMESTAMP '2024-02-29 00:00:00.000001+00:00', 0.5D, -0.5D) + 12288.0D) - 12288.0D) AS `v_27`,
+  (((((0.375D - `v_13`) + ((0.333333333333333D + `v_10`) * (((-0.1875D) + `v_11`) + ((-0.5625D) + 3.0D * `v_12`)) + ((-0.375D) + `v_13`) * (2.66666666666667D + (-4.0D) * `v_10`))) +
+  IF(BINARY(`it's "x\y] ``z`) = BINARY('A'), 0.5D, -0.5D)
+) + 12288.0D) - 12288.0D) AS `v_28`,
+  ROW_NUMBER() OVER (ORDER BY 1) AS `v_14`
 FROM stage_1
 ),
 stage_3 AS (
-SELECT row_of_data.`id` AS `id`, row_of_data.`v_14` AS `v_14`, feature_of_model.`v_15` AS `v_15`, feature_of_model.`v_16` AS `v_16`, CASE feature_of_model.`v_15` WHEN 0 THEN row_of_data.`v_19` WHEN 1 THEN row_of_data.`v_20` WHEN 2 THEN row_of_data.`v_21` WHEN 3 THEN row_of_data.`v_22` WHEN 4 THEN row_of_data.`v_23` WHEN 5 THEN row_of_data.`v_24` WHEN 6 THEN row_of_data.`v_25` WHEN 7 THEN row_of_data.`v_26` WHEN 8 THEN row_of_data.`v_27` WHEN 9 THEN row_of_data.`v_28` ELSE 0.0D END AS `v_17`
+SELECT row_of_data.`id` AS `id`, row_of_data.`v_14` AS `v_14`,
+  feature_of_model.`v_15` AS `v_15`, feature_of_model.`v_16` AS `v_16`, CASE feature_of_model.`v_15` WHEN 0 THEN row_of_data.`v_19` WHEN 1 THEN row_of_data.`v_20` WHEN 2 THEN row_of_data.`v_21` WHEN 3 THEN row_of_data.`v_22` WHEN 4 THEN row_of_data.`v_23` WHEN 5 THEN row_of_data.`v_24` WHEN 6 THEN row_of_data.`v_25` WHEN 7 THEN row_of_data.`v_26` WHEN 8 THEN row_of_data.`v_27` WHEN 9 THEN row_of_data.`v_28` ELSE 0.0D END AS `v_17`
 FROM stage_2 AS row_of_data
 CROSS JOIN (
 SELECT 0 AS `v_15`, 'x' AS `v_16`
@@ -356,14 +411,26 @@ stage_4 AS (
 SELECT `id`, `v_14`, `v_16`, `v_17`, ROW_NUMBER() OVER (PARTITION BY `v_14` ORDER BY `v_17` DESC, `v_15` ASC) AS `v_18`
 FROM stage_3
 )
-SELECT `id`, MAX(CASE WHEN `v_18` = 1 AND `v_17` > 0.0D THEN `v_16` END) AS `reason_1`, MAX(CASE WHEN `v_18` = 1 AND `v_17` > 0.0D THEN `v_17` END) AS `contribution_1`
+SELECT `id`,
+  MAX(CASE WHEN `v_18` = 1 AND `v_17` > 0.0D THEN `v_16` END) AS `reason_1`,
+  MAX(CASE WHEN `v_18` = 1 AND `v_17` > 0.0D THEN `v_17` END) AS `contribution_1`
 FROM stage_4
 WHERE `v_18` <= 1
 GROUP BY `v_14`, `id`;
 
 -- drift
 WITH stage_1 AS (
-SELECT COUNT(*) AS `v_1`, SUM(CASE WHEN `x` IS NULL OR NOT (NOT isnan(`x`)) THEN 1 ELSE 0 END) AS `v_2`, SUM(CASE WHEN `x` < 0.1D AND `x` IS NOT NULL AND NOT isnan(`x`) THEN 1 ELSE 0 END) AS `v_3`, SUM(CASE WHEN `x` >= 0.1D AND `x` IS NOT NULL AND NOT isnan(`x`) THEN 1 ELSE 0 END) AS `v_4`, SUM(CASE WHEN `ok` IS NULL THEN 1 ELSE 0 END) AS `v_5`, SUM(CASE WHEN NOT `ok` AND `ok` IS NOT NULL THEN 1 ELSE 0 END) AS `v_6`, SUM(CASE WHEN `ok` AND `ok` IS NOT NULL THEN 1 ELSE 0 END) AS `v_7`, SUM(CASE WHEN `it's "x\y] ``z` IS NULL THEN 1 ELSE 0 END) AS `v_8`, SUM(CASE WHEN BINARY(`it's "x\y] ``z`) = BINARY('O' || char(39) || 'Hare "ORD"') THEN 1 ELSE 0 END) AS `v_9`, SUM(CASE WHEN BINARY(`it's "x\y] ``z`) = BINARY('') THEN 1 ELSE 0 END) AS `v_10`, SUM(CASE WHEN `it's "x\y] ``z` IS NOT NULL AND NOT (BINARY(`it's "x\y] ``z`) IN (BINARY('O' || char(39) || 'Hare "ORD"'), BINARY(''))) THEN 1 ELSE 0 END) AS `v_11`
+SELECT COUNT(*) AS `v_1`,
+  SUM(CASE WHEN `x` IS NULL OR NOT (NOT isnan(`x`)) THEN 1 ELSE 0 END) AS `v_2`,
+  SUM(CASE WHEN `x` < 0.1D AND `x` IS NOT NULL AND NOT isnan(`x`) THEN 1 ELSE 0 END) AS `v_3`,
+  SUM(CASE WHEN `x` >= 0.1D AND `x` IS NOT NULL AND NOT isnan(`x`) THEN 1 ELSE 0 END) AS `v_4`,
+  SUM(CASE WHEN `ok` IS NULL THEN 1 ELSE 0 END) AS `v_5`,
+  SUM(CASE WHEN NOT `ok` AND `ok` IS NOT NULL THEN 1 ELSE 0 END) AS `v_6`,
+  SUM(CASE WHEN `ok` AND `ok` IS NOT NULL THEN 1 ELSE 0 END) AS `v_7`,
+  SUM(CASE WHEN `it's "x\y] ``z` IS NULL THEN 1 ELSE 0 END) AS `v_8`,
+  SUM(CASE WHEN BINARY(`it's "x\y] ``z`) = BINARY('O' || char(39) || 'Hare "ORD"') THEN 1 ELSE 0 END) AS `v_9`,
+  SUM(CASE WHEN BINARY(`it's "x\y] ``z`) = BINARY('') THEN 1 ELSE 0 END) AS `v_10`,
+  SUM(CASE WHEN `it's "x\y] ``z` IS NOT NULL AND NOT (BINARY(`it's "x\y] ``z`) IN (BINARY('O' || char(39) || 'Hare "ORD"'), BINARY(''))) THEN 1 ELSE 0 END) AS `v_11`
 FROM `orders`
 ),
 stage_2 AS (

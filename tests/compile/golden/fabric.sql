@@ -18,7 +18,8 @@
     ELSE 0.5e0 END +
   CASE WHEN CAST([it's "x\y]] `z] AS VARBINARY(8000)) = CAST('A' AS VARBINARY(8000))
     THEN 0.5e0
-    ELSE -0.5e0 END))));
+    ELSE -0.5e0 END)))
+);
 
 -- query, of all columns
 SELECT *, (1.0e0 / (1.0e0 + EXP(LEAST(GREATEST((-(-1.0e0 +
@@ -30,7 +31,8 @@ WHERE 1 = 1;
 WITH stage_1 AS (
 SELECT [id], [x], [f], (
   CASE WHEN [x] >= 0.1e0 THEN 0.375e0 ELSE -0.25e0 END +
-  CASE WHEN [f] < 0.10000000149011612e0 THEN 0.5e0 ELSE -0.5e0 END) AS [v_1], CASE WHEN [x] < 1e-300 THEN 0.125e0 ELSE CASE WHEN [x] IS NOT NULL THEN 0.75e0 ELSE 0.25e0 END END AS [v_2]
+  CASE WHEN [f] < 0.10000000149011612e0 THEN 0.5e0 ELSE -0.5e0 END) AS [v_1],
+  CASE WHEN [x] < 1e-300 THEN 0.125e0 ELSE CASE WHEN [x] IS NOT NULL THEN 0.75e0 ELSE 0.25e0 END END AS [v_2]
 FROM [orders]
 ),
 stage_2 AS (
@@ -39,14 +41,16 @@ SELECT TOP (9223372036854775807) [id], [x], [f], [v_1], [v_2], (0.5e0 +
   [v_2]) AS [v_5]
 FROM stage_1
 )
-SELECT [id], CAST(CASE WHEN ([v_3] >= GREATEST([v_4], [v_5])) THEN 0.0e0 WHEN ([v_4] >= [v_5]) THEN 1.0e0 ELSE 2.0e0 END AS BIGINT) AS [prediction]
+SELECT [id],
+  CAST(CASE WHEN ([v_3] >= GREATEST([v_4], [v_5])) THEN 0.0e0 WHEN ([v_4] >= [v_5]) THEN 1.0e0 ELSE 2.0e0 END AS BIGINT) AS [prediction]
 FROM stage_2;
 
 -- query in stages
 WITH stage_1 AS (
 SELECT [id], [x], [f], (
   CASE WHEN [x] >= 0.1e0 THEN 0.375e0 ELSE -0.25e0 END +
-  CASE WHEN [f] < 0.10000000149011612e0 THEN 0.5e0 ELSE -0.5e0 END) AS [v_1], CASE WHEN [x] < 1e-300 THEN 0.125e0 ELSE CASE WHEN [x] IS NOT NULL THEN 0.75e0 ELSE 0.25e0 END END AS [v_2]
+  CASE WHEN [f] < 0.10000000149011612e0 THEN 0.5e0 ELSE -0.5e0 END) AS [v_1],
+  CASE WHEN [x] < 1e-300 THEN 0.125e0 ELSE CASE WHEN [x] IS NOT NULL THEN 0.75e0 ELSE 0.25e0 END END AS [v_2]
 FROM [orders]
 ),
 stage_2 AS (
@@ -56,30 +60,42 @@ SELECT TOP (9223372036854775807) [id], [x], [f], [v_1], [v_2], (0.5e0 +
 FROM stage_1
 ),
 stage_3 AS (
-SELECT TOP (9223372036854775807) [id], [x], [f], [v_1], [v_2], [v_3], [v_4], [v_5], GREATEST([v_3], [v_4], [v_5]) AS [v_6]
+SELECT TOP (9223372036854775807) [id], [x], [f], [v_1], [v_2], [v_3], [v_4], [v_5],
+  GREATEST([v_3], [v_4], [v_5]) AS [v_6]
 FROM stage_2
 ),
 stage_4 AS (
-SELECT TOP (9223372036854775807) [id], [x], [f], [v_1], [v_2], [v_3], [v_4], [v_5], [v_6], EXP(LEAST(GREATEST(([v_3] - [v_6]), -708e0), 709e0)) AS [v_7], EXP(LEAST(GREATEST(([v_4] - [v_6]), -708e0), 709e0)) AS [v_8], EXP(LEAST(GREATEST(([v_5] - [v_6]), -708e0), 709e0)) AS [v_9]
+SELECT TOP (9223372036854775807) [id], [x], [f], [v_1], [v_2], [v_3], [v_4], [v_5], [v_6],
+  EXP(LEAST(GREATEST(([v_3] - [v_6]), -708e0), 709e0)) AS [v_7],
+  EXP(LEAST(GREATEST(([v_4] - [v_6]), -708e0), 709e0)) AS [v_8],
+  EXP(LEAST(GREATEST(([v_5] - [v_6]), -708e0), 709e0)) AS [v_9]
 FROM stage_3
 ),
 stage_5 AS (
-SELECT TOP (9223372036854775807) [id], [x], [f], [v_1], [v_2], [v_3], [v_4], [v_5], [v_6], [v_7], [v_8], [v_9], (([v_7] + [v_8]) + [v_9]) AS [v_10]
+SELECT TOP (9223372036854775807) [id], [x], [f], [v_1], [v_2], [v_3], [v_4], [v_5], [v_6], [v_7], [v_8],
+  [v_9], (([v_7] + [v_8]) + [v_9]) AS [v_10]
 FROM stage_4
 )
-SELECT [id], ([v_7] / [v_10]) AS [prediction_0], ([v_8] / [v_10]) AS [prediction_1], ([v_9] / [v_10]) AS [prediction_2]
+SELECT [id], ([v_7] / [v_10]) AS [prediction_0],
+  ([v_8] / [v_10]) AS [prediction_1], ([v_9] / [v_10]) AS [prediction_2]
 FROM stage_5;
 
 -- leaves
 SELECT [id], CAST((0.0e0 +
-  CASE WHEN [x] >= 0.1e0 THEN 2.0e0 ELSE 1.0e0 END) AS BIGINT) AS [leaf_0], CAST((0.0e0 +
-  CASE WHEN [x] < 1e-300 THEN 1.0e0 ELSE CASE WHEN [x] IS NOT NULL THEN 4.0e0 ELSE 3.0e0 END END) AS BIGINT) AS [leaf_1], CAST((0.0e0 +
+  CASE WHEN [x] >= 0.1e0 THEN 2.0e0 ELSE 1.0e0 END) AS BIGINT) AS [leaf_0],
+  CAST((0.0e0 +
+  CASE WHEN [x] < 1e-300 THEN 1.0e0 ELSE CASE WHEN [x] IS NOT NULL THEN 4.0e0 ELSE 3.0e0 END END
+) AS BIGINT) AS [leaf_1], CAST((0.0e0 +
   CASE WHEN [f] < 0.10000000149011612e0 THEN 1.0e0 ELSE 2.0e0 END) AS BIGINT) AS [leaf_2]
 FROM [orders];
 
 -- query that nobody reads
 WITH stage_1 AS (
-SELECT TOP (9223372036854775807) [id], [x], [f], [n], [big], [price], [ok], [day], [at], [seen], [it's "x\y]] `z], [x] AS [v_1], [f] AS [v_2], [n] AS [v_3], [big] AS [v_4], [price] AS [v_5], [ok] AS [v_6], [day] AS [v_7], [at] AS [v_8], [seen] AS [v_9], CASE CAST([it's "x\y]] `z] AS VARBINARY(8000)) WHEN CAST('' AS VARBINARY(8000)) THEN 0 WHEN CAST('A' AS VARBINARY(8000)) THEN 1 WHEN CAST('O''Hare "ORD"' AS VARBINARY(8000)) THEN 2 WHEN CAST('back\slash' AS VARBINARY(8000)) THEN 3 ELSE CASE WHEN [it's "x\y]] `z] IS NOT NULL THEN -1 END END AS [v_10]
+SELECT TOP (9223372036854775807) [id], [x], [f], [n], [big], [price], [ok], [day], [at], [seen],
+  [it's "x\y]] `z], [x] AS [v_1], [f] AS [v_2], [n] AS [v_3], [big] AS [v_4],
+  [price] AS [v_5], [ok] AS [v_6], [day] AS [v_7], [at] AS [v_8],
+  [seen] AS [v_9],
+  CASE CAST([it's "x\y]] `z] AS VARBINARY(8000)) WHEN CAST('' AS VARBINARY(8000)) THEN 0 WHEN CAST('A' AS VARBINARY(8000)) THEN 1 WHEN CAST('O''Hare "ORD"' AS VARBINARY(8000)) THEN 2 WHEN CAST('back\slash' AS VARBINARY(8000)) THEN 3 ELSE CASE WHEN [it's "x\y]] `z] IS NOT NULL THEN -1 END END AS [v_10]
 FROM [orders]
 )
 SELECT [id], (((((4 +
@@ -100,7 +116,8 @@ SELECT [id], (((((4 +
   CASE WHEN [v_10] = 1 THEN 4 ELSE -4 END +
   CASE WHEN [v_3] >= 5
     THEN CASE WHEN [v_10] IN (1, 3) THEN 6 ELSE 2 END
-    ELSE CASE WHEN [v_10] IN (1, 3) THEN 2 ELSE -4 END END))))) * 0.125e0) AS [prediction]
+    ELSE CASE WHEN [v_10] IN (1, 3) THEN 2 ELSE -4 END END))))
+) * 0.125e0) AS [prediction]
 FROM stage_1;
 
 -- trees, statement 1
@@ -193,7 +210,8 @@ VALUES
 
 -- query over the table of trees
 WITH stage_1 AS (
-SELECT [id], [x], [f], [n], [big], [price], [ok], [day], [at], [seen], [it's "x\y]] `z], ROW_NUMBER() OVER (ORDER BY (SELECT NULL)) AS [v_2]
+SELECT [id], [x], [f], [n], [big], [price], [ok], [day], [at], [seen],
+  [it's "x\y]] `z], ROW_NUMBER() OVER (ORDER BY (SELECT NULL)) AS [v_2]
 FROM [orders]
 ),
 stage_2 AS (
@@ -242,7 +260,8 @@ CREATE TABLE [scored] AS
 WITH stage_1 AS (
 SELECT [id], [x], [f], (
   CASE WHEN [x] >= 0.1e0 THEN 0.375e0 ELSE -0.25e0 END +
-  CASE WHEN [f] < 0.10000000149011612e0 THEN 0.5e0 ELSE -0.5e0 END) AS [v_1], CASE WHEN [x] < 1e-300 THEN 0.125e0 ELSE CASE WHEN [x] IS NOT NULL THEN 0.75e0 ELSE 0.25e0 END END AS [v_2]
+  CASE WHEN [f] < 0.10000000149011612e0 THEN 0.5e0 ELSE -0.5e0 END) AS [v_1],
+  CASE WHEN [x] < 1e-300 THEN 0.125e0 ELSE CASE WHEN [x] IS NOT NULL THEN 0.75e0 ELSE 0.25e0 END END AS [v_2]
 FROM [orders]
 ),
 stage_2 AS (
@@ -252,18 +271,24 @@ SELECT TOP (9223372036854775807) [id], [x], [f], [v_1], [v_2], (0.5e0 +
 FROM stage_1
 ),
 stage_3 AS (
-SELECT TOP (9223372036854775807) [id], [x], [f], [v_1], [v_2], [v_3], [v_4], [v_5], GREATEST([v_3], [v_4], [v_5]) AS [v_6]
+SELECT TOP (9223372036854775807) [id], [x], [f], [v_1], [v_2], [v_3], [v_4], [v_5],
+  GREATEST([v_3], [v_4], [v_5]) AS [v_6]
 FROM stage_2
 ),
 stage_4 AS (
-SELECT TOP (9223372036854775807) [id], [x], [f], [v_1], [v_2], [v_3], [v_4], [v_5], [v_6], EXP(LEAST(GREATEST(([v_3] - [v_6]), -708e0), 709e0)) AS [v_7], EXP(LEAST(GREATEST(([v_4] - [v_6]), -708e0), 709e0)) AS [v_8], EXP(LEAST(GREATEST(([v_5] - [v_6]), -708e0), 709e0)) AS [v_9]
+SELECT TOP (9223372036854775807) [id], [x], [f], [v_1], [v_2], [v_3], [v_4], [v_5], [v_6],
+  EXP(LEAST(GREATEST(([v_3] - [v_6]), -708e0), 709e0)) AS [v_7],
+  EXP(LEAST(GREATEST(([v_4] - [v_6]), -708e0), 709e0)) AS [v_8],
+  EXP(LEAST(GREATEST(([v_5] - [v_6]), -708e0), 709e0)) AS [v_9]
 FROM stage_3
 ),
 stage_5 AS (
-SELECT TOP (9223372036854775807) [id], [x], [f], [v_1], [v_2], [v_3], [v_4], [v_5], [v_6], [v_7], [v_8], [v_9], (([v_7] + [v_8]) + [v_9]) AS [v_10]
+SELECT TOP (9223372036854775807) [id], [x], [f], [v_1], [v_2], [v_3], [v_4], [v_5], [v_6], [v_7], [v_8],
+  [v_9], (([v_7] + [v_8]) + [v_9]) AS [v_10]
 FROM stage_4
 )
-SELECT [id], ([v_7] / [v_10]) AS [prediction_0], ([v_8] / [v_10]) AS [prediction_1], ([v_9] / [v_10]) AS [prediction_2]
+SELECT [id], ([v_7] / [v_10]) AS [prediction_0],
+  ([v_8] / [v_10]) AS [prediction_1], ([v_9] / [v_10]) AS [prediction_2]
 FROM stage_5;
 
 -- update
@@ -273,18 +298,22 @@ SET [score] = (1.0e0 / (1.0e0 + EXP(LEAST(GREATEST((-(-1.0e0 +
 
 -- contributions
 SELECT [id], (0.0e0 +
-  CASE WHEN [x] >= 0.1e0 THEN 0.3125e0 ELSE -0.3125e0 END) AS [x], 0.0e0 AS [f], 0.0e0 AS [n], -0.9375e0 AS [bias]
+  CASE WHEN [x] >= 0.1e0 THEN 0.3125e0 ELSE -0.3125e0 END) AS [x],
+  0.0e0 AS [f], 0.0e0 AS [n], -0.9375e0 AS [bias]
 FROM [orders];
 
 -- reasons
 WITH stage_1 AS (
 SELECT [id], (0.0e0 +
-  CASE WHEN [x] >= 0.1e0 THEN 0.3125e0 ELSE -0.3125e0 END) AS [v_6], (0.0e0 +
-  CASE WHEN [f] < 0.10000000149011612e0 THEN 0.5e0 ELSE -0.5e0 END) AS [v_7], ROW_NUMBER() OVER (ORDER BY (SELECT NULL)) AS [v_1]
+  CASE WHEN [x] >= 0.1e0 THEN 0.3125e0 ELSE -0.3125e0 END) AS [v_6],
+  (0.0e0 +
+  CASE WHEN [f] < 0.10000000149011612e0 THEN 0.5e0 ELSE -0.5e0 END) AS [v_7],
+  ROW_NUMBER() OVER (ORDER BY (SELECT NULL)) AS [v_1]
 FROM [orders]
 ),
 stage_2 AS (
-SELECT row_of_data.[id] AS [id], row_of_data.[v_1] AS [v_1], feature_of_model.[v_2] AS [v_2], feature_of_model.[v_3] AS [v_3], CASE feature_of_model.[v_2] WHEN 0 THEN row_of_data.[v_6] WHEN 1 THEN row_of_data.[v_7] ELSE 0.0e0 END AS [v_4]
+SELECT row_of_data.[id] AS [id], row_of_data.[v_1] AS [v_1],
+  feature_of_model.[v_2] AS [v_2], feature_of_model.[v_3] AS [v_3], CASE feature_of_model.[v_2] WHEN 0 THEN row_of_data.[v_6] WHEN 1 THEN row_of_data.[v_7] ELSE 0.0e0 END AS [v_4]
 FROM stage_1 AS row_of_data
 CROSS JOIN (
 SELECT 0 AS [v_2], 'x' AS [v_3]
@@ -312,7 +341,10 @@ stage_3 AS (
 SELECT [id], [v_1], [v_3], [v_4], ROW_NUMBER() OVER (PARTITION BY [v_1] ORDER BY ABS([v_4]) DESC, [v_2] ASC) AS [v_5]
 FROM stage_2
 )
-SELECT [id], MAX(CASE WHEN [v_5] = 1 THEN [v_3] END) AS [reason_1], MAX(CASE WHEN [v_5] = 1 THEN [v_4] END) AS [contribution_1], MAX(CASE WHEN [v_5] = 2 THEN [v_3] END) AS [reason_2], MAX(CASE WHEN [v_5] = 2 THEN [v_4] END) AS [contribution_2]
+SELECT [id], MAX(CASE WHEN [v_5] = 1 THEN [v_3] END) AS [reason_1],
+  MAX(CASE WHEN [v_5] = 1 THEN [v_4] END) AS [contribution_1],
+  MAX(CASE WHEN [v_5] = 2 THEN [v_3] END) AS [reason_2],
+  MAX(CASE WHEN [v_5] = 2 THEN [v_4] END) AS [contribution_2]
 FROM stage_3
 WHERE [v_5] <= 2
 GROUP BY [v_1], [id];
@@ -320,7 +352,21 @@ GROUP BY [v_1], [id];
 -- a table of reasons by Shapley values
 CREATE TABLE [reasons] AS
 WITH stage_1 AS (
-SELECT TOP (9223372036854775807) [id], [x], [f], [n], [big], [price], [ok], [day], [at], [seen], [it's "x\y]] `z], CASE WHEN [x] IS NOT NULL THEN 0.5e0 ELSE 0.0e0 END AS [v_1], CASE WHEN (NOT ([x] IS NOT NULL) OR [x] IS NULL) AND [x] IS NOT NULL THEN 0.5e0 ELSE 0.0e0 END AS [v_2], CASE WHEN (NOT ([x] IS NOT NULL) OR [x] IS NULL) AND (NOT ([x] IS NOT NULL) OR [x] IS NULL) THEN 0.5e0 ELSE 0.0e0 END AS [v_3], CASE WHEN [x] < 1e-300 THEN 0.5e0 ELSE 0.0e0 END AS [v_4], CASE WHEN (NOT ([x] < 1e-300) OR [x] IS NULL) AND (NOT ([x] IS NOT NULL) OR [x] IS NULL) THEN 0.5e0 ELSE 0.0e0 END AS [v_5], CASE WHEN (NOT ([x] < 1e-300) OR [x] IS NULL) AND [x] IS NOT NULL THEN 0.5e0 ELSE 0.0e0 END AS [v_6], CASE WHEN [n] < -7 THEN 0.5e0 ELSE 0.0e0 END AS [v_7], CASE WHEN (NOT ([n] < -7) OR [n] IS NULL) AND [n] IS NOT NULL THEN 0.5e0 ELSE 0.0e0 END AS [v_8], CASE WHEN (NOT ([n] < -7) OR [n] IS NULL) AND (NOT ([n] IS NOT NULL) OR [n] IS NULL) THEN 0.5e0 ELSE 0.0e0 END AS [v_9], CASE WHEN [x] < 3.0e0 THEN 0.5e0 ELSE 0.0e0 END AS [v_10], CASE WHEN CAST([it's "x\y]] `z] AS VARBINARY(8000)) IN (CAST('' AS VARBINARY(8000)), CAST('A' AS VARBINARY(8000)), CAST('O''Hare "ORD"' AS VARBINARY(8000))) AND CAST([it's "x\y]] `z] AS VARBINARY(8000)) IN (CAST('back\slash' AS VARBINARY(8000)), CAST('end \' + CHAR(10) + 'of line' AS VARBINARY(8000)), CAST('ﬁ ' AS VARBINARY(8000))) THEN 0.5e0 ELSE 0.0e0 END AS [v_11], CASE WHEN CAST([it's "x\y]] `z] AS VARBINARY(8000)) IN (CAST('' AS VARBINARY(8000)), CAST('A' AS VARBINARY(8000)), CAST('O''Hare "ORD"' AS VARBINARY(8000))) AND (NOT (CAST([it's "x\y]] `z] AS VARBINARY(8000)) IN (CAST('back\slash' AS VARBINARY(8000)), CAST('end \' + CHAR(10) + 'of line' AS VARBINARY(8000)), CAST('ﬁ ' AS VARBINARY(8000)))) OR [it's "x\y]] `z] IS NULL) THEN 0.5e0 ELSE 0.0e0 END AS [v_12], CASE WHEN CAST([it's "x\y]] `z] AS VARBINARY(8000)) IN (CAST('' AS VARBINARY(8000)), CAST('A' AS VARBINARY(8000)), CAST('O''Hare "ORD"' AS VARBINARY(8000))) THEN 0.5e0 ELSE 0.0e0 END AS [v_13]
+SELECT TOP (9223372036854775807) [id], [x], [f], [n], [big], [price], [ok], [day], [at], [seen],
+  [it's "x\y]] `z],
+  CASE WHEN [x] IS NOT NULL THEN 0.5e0 ELSE 0.0e0 END AS [v_1],
+  CASE WHEN (NOT ([x] IS NOT NULL) OR [x] IS NULL) AND [x] IS NOT NULL THEN 0.5e0 ELSE 0.0e0 END AS [v_2],
+  CASE WHEN (NOT ([x] IS NOT NULL) OR [x] IS NULL) AND (NOT ([x] IS NOT NULL) OR [x] IS NULL) THEN 0.5e0 ELSE 0.0e0 END AS [v_3],
+  CASE WHEN [x] < 1e-300 THEN 0.5e0 ELSE 0.0e0 END AS [v_4],
+  CASE WHEN (NOT ([x] < 1e-300) OR [x] IS NULL) AND (NOT ([x] IS NOT NULL) OR [x] IS NULL) THEN 0.5e0 ELSE 0.0e0 END AS [v_5],
+  CASE WHEN (NOT ([x] < 1e-300) OR [x] IS NULL) AND [x] IS NOT NULL THEN 0.5e0 ELSE 0.0e0 END AS [v_6],
+  CASE WHEN [n] < -7 THEN 0.5e0 ELSE 0.0e0 END AS [v_7],
+  CASE WHEN (NOT ([n] < -7) OR [n] IS NULL) AND [n] IS NOT NULL THEN 0.5e0 ELSE 0.0e0 END AS [v_8],
+  CASE WHEN (NOT ([n] < -7) OR [n] IS NULL) AND (NOT ([n] IS NOT NULL) OR [n] IS NULL) THEN 0.5e0 ELSE 0.0e0 END AS [v_9],
+  CASE WHEN [x] < 3.0e0 THEN 0.5e0 ELSE 0.0e0 END AS [v_10],
+  CASE WHEN CAST([it's "x\y]] `z] AS VARBINARY(8000)) IN (CAST('' AS VARBINARY(8000)), CAST('A' AS VARBINARY(8000)), CAST('O''Hare "ORD"' AS VARBINARY(8000))) AND CAST([it's "x\y]] `z] AS VARBINARY(8000)) IN (CAST('back\slash' AS VARBINARY(8000)), CAST('end \' + CHAR(10) + 'of line' AS VARBINARY(8000)), CAST('ﬁ ' AS VARBINARY(8000))) THEN 0.5e0 ELSE 0.0e0 END AS [v_11],
+  CASE WHEN CAST([it's "x\y]] `z] AS VARBINARY(8000)) IN (CAST('' AS VARBINARY(8000)), CAST('A' AS VARBINARY(8000)), CAST('O''Hare "ORD"' AS VARBINARY(8000))) AND (NOT (CAST([it's "x\y]] `z] AS VARBINARY(8000)) IN (CAST('back\slash' AS VARBINARY(8000)), CAST('end \' + CHAR(10) + 'of line' AS VARBINARY(8000)), CAST('ﬁ ' AS VARBINARY(8000)))) OR [it's "x\y]] `z] IS NULL) THEN 0.5e0 ELSE 0.0e0 END AS [v_12],
+  CASE WHEN CAST([it's "x\y]] `z] AS VARBINARY(8000)) IN (CAST('' AS VARBINARY(8000)), CAST('A' AS VARBINARY(8000)), CAST('O''Hare "ORD"' AS VARBINARY(8000))) THEN 0.5e0 ELSE 0.0e0 END AS [v_13]
 FROM [orders]
 WHERE id > 7
 ),
@@ -328,14 +374,28 @@ stage_2 AS (
 SELECT [id], ((((CASE WHEN [x] >= 0.1e0 THEN 0.3125e0 ELSE -0.3125e0 END +
   (((-0.166666666666667e0) + [v_1]) + (((-0.333333333333333e0) + 2.0e0 * [v_2]) + (0.333333333333333e0 + (-2.0e0) * [v_3])))) + (
   (((-0.0416666666666667e0) + 0.25e0 * [v_4]) + (((-0.0833333333333333e0) + 0.5e0 * [v_5]) + ((-0.25e0) + 1.5e0 * [v_6]))) +
-  (((-0.333333333333333e0) + [v_10]) * ((0.1875e0 + [v_11]) + (0.5625e0 + 3.0e0 * [v_12])) + (0.375e0 + [v_13]) * (1.33333333333333e0 + (-4.0e0) * [v_10])))) + 12288.0e0) - 12288.0e0) AS [v_19], ((CASE WHEN [f] < 0.10000000149011612e0 THEN 0.5e0 ELSE -0.5e0 END + 12288.0e0) - 12288.0e0) AS [v_20], (((((-0.166666666666667e0) + [v_7]) + ((0.166666666666667e0 - [v_8]) + ((-0.0833333333333333e0) + 0.5e0 * [v_9]))) + 12288.0e0) - 12288.0e0) AS [v_21], ((CASE WHEN [big] < 18446744073709551615 THEN 0.5e0 ELSE -0.5e0 END + 12288.0e0) - 12288.0e0) AS [v_22], ((CASE WHEN [price] >= -1.005 THEN -0.5e0 ELSE 0.5e0 END + 12288.0e0) - 12288.0e0) AS [v_23], (((CASE WHEN [ok] = 1 THEN -0.5e0 ELSE 0.5e0 END + (
+  (((-0.333333333333333e0) + [v_10]) * ((0.1875e0 + [v_11]) + (0.5625e0 + 3.0e0 * [v_12])) + (0.375e0 + [v_13]) * (1.33333333333333e0 + (-4.0e0) * [v_10])))
+) + 12288.0e0) - 12288.0e0) AS [v_19],
+  ((CASE WHEN [f] < 0.10000000149011612e0 THEN 0.5e0 ELSE -0.5e0 END + 12288.0e0) - 12288.0e0) AS [v_20],
+  (((((-0.166666666666667e0) + [v_7]) + ((0.166666666666667e0 - [v_8]) + ((-0.0833333333333333e0) + 0.5e0 * [v_9]))) + 12288.0e0) - 12288.0e0) AS [v_21],
+  ((CASE WHEN [big] < 18446744073709551615 THEN 0.5e0 ELSE -0.5e0 END + 12288.0e0) - 12288.0e0) AS [v_22],
+  ((CASE WHEN [price] >= -1.005 THEN -0.5e0 ELSE 0.5e0 END + 12288.0e0) - 12288.0e0) AS [v_23],
+  (((CASE WHEN [ok] = 1 THEN -0.5e0 ELSE 0.5e0 END + (
   CASE WHEN [ok] = 0 THEN 0.5e0 ELSE -0.5e0 END +
-  CASE WHEN [ok] IS NOT NULL THEN -0.5e0 ELSE 0.5e0 END)) + 12288.0e0) - 12288.0e0) AS [v_24], ((CASE WHEN [day] < CAST('2024-02-29' AS DATE) THEN 0.5e0 ELSE -0.5e0 END + 12288.0e0) - 12288.0e0) AS [v_25], ((CASE WHEN [at] >= CAST('2024-02-29T00:00:01.5' AS DATETIME2(6)) THEN -0.5e0 ELSE 0.5e0 END + 12288.0e0) - 12288.0e0) AS [v_26], ((CASE WHEN [seen] < CAST('2024-02-29T00:00:00.000001' AS DATETIME2(6)) THEN 0.5e0 ELSE -0.5e0 END + 12288.0e0) - 12288.0e0) AS [v_27], (((((0.375e0 - [v_13]) + ((0.333333333333333e0 + [v_10]) * (((-0.1875e0) + [v_11]) + ((-0.5625e0) + 3.0e0 * [v_12])) + ((-0.375e0) + [v_13]) * (2.66666666666667e0 + (-4.0e0) * [v_10]))) +
-  CASE WHEN CAST([it's "x\y]] `z] AS VARBINARY(8000)) = CAST('A' AS VARBINARY(8000)) THEN 0.5e0 ELSE -0.5e0 END) + 12288.0e0) - 12288.0e0) AS [v_28], ROW_NUMBER() OVER (ORDER BY (SELECT NULL)) AS [v_14]
+  CASE WHEN [ok] IS NOT NULL THEN -0.5e0 ELSE 0.5e0 END)
+) + 12288.0e0) - 12288.0e0) AS [v_24],
+  ((CASE WHEN [day] < CAST('2024-02-29' AS DATE) THEN 0.5e0 ELSE -0.5e0 END + 12288.0e0) - 12288.0e0) AS [v_25],
+  ((CASE WHEN [at] >= CAST('2024-02-29T00:00:01.5' AS DATETIME2(6)) THEN -0.5e0 ELSE 0.5e0 END + 12288.0e0) - 12288.0e0) AS [v_26],
+  ((CASE WHEN [seen] < CAST('2024-02-29T00:00:00.000001' AS DATETIME2(6)) THEN 0.5e0 ELSE -0.5e0 END + 12288.0e0) - 12288.0e0) AS [v_27],
+  (((((0.375e0 - [v_13]) + ((0.333333333333333e0 + [v_10]) * (((-0.1875e0) + [v_11]) + ((-0.5625e0) + 3.0e0 * [v_12])) + ((-0.375e0) + [v_13]) * (2.66666666666667e0 + (-4.0e0) * [v_10]))) +
+  CASE WHEN CAST([it's "x\y]] `z] AS VARBINARY(8000)) = CAST('A' AS VARBINARY(8000)) THEN 0.5e0 ELSE -0.5e0 END
+) + 12288.0e0) - 12288.0e0) AS [v_28],
+  ROW_NUMBER() OVER (ORDER BY (SELECT NULL)) AS [v_14]
 FROM stage_1
 ),
 stage_3 AS (
-SELECT row_of_data.[id] AS [id], row_of_data.[v_14] AS [v_14], feature_of_model.[v_15] AS [v_15], feature_of_model.[v_16] AS [v_16], CASE feature_of_model.[v_15] WHEN 0 THEN row_of_data.[v_19] WHEN 1 THEN row_of_data.[v_20] WHEN 2 THEN row_of_data.[v_21] WHEN 3 THEN row_of_data.[v_22] WHEN 4 THEN row_of_data.[v_23] WHEN 5 THEN row_of_data.[v_24] WHEN 6 THEN row_of_data.[v_25] WHEN 7 THEN row_of_data.[v_26] WHEN 8 THEN row_of_data.[v_27] WHEN 9 THEN row_of_data.[v_28] ELSE 0.0e0 END AS [v_17]
+SELECT row_of_data.[id] AS [id], row_of_data.[v_14] AS [v_14],
+  feature_of_model.[v_15] AS [v_15], feature_of_model.[v_16] AS [v_16], CASE feature_of_model.[v_15] WHEN 0 THEN row_of_data.[v_19] WHEN 1 THEN row_of_data.[v_20] WHEN 2 THEN row_of_data.[v_21] WHEN 3 THEN row_of_data.[v_22] WHEN 4 THEN row_of_data.[v_23] WHEN 5 THEN row_of_data.[v_24] WHEN 6 THEN row_of_data.[v_25] WHEN 7 THEN row_of_data.[v_26] WHEN 8 THEN row_of_data.[v_27] WHEN 9 THEN row_of_data.[v_28] ELSE 0.0e0 END AS [v_17]
 FROM stage_2 AS row_of_data
 CROSS JOIN (
 SELECT 0 AS [v_15], 'x' AS [v_16]
@@ -363,14 +423,26 @@ stage_4 AS (
 SELECT [id], [v_14], [v_16], [v_17], ROW_NUMBER() OVER (PARTITION BY [v_14] ORDER BY [v_17] DESC, [v_15] ASC) AS [v_18]
 FROM stage_3
 )
-SELECT [id], MAX(CASE WHEN [v_18] = 1 AND [v_17] > 0.0e0 THEN [v_16] END) AS [reason_1], MAX(CASE WHEN [v_18] = 1 AND [v_17] > 0.0e0 THEN [v_17] END) AS [contribution_1]
+SELECT [id],
+  MAX(CASE WHEN [v_18] = 1 AND [v_17] > 0.0e0 THEN [v_16] END) AS [reason_1],
+  MAX(CASE WHEN [v_18] = 1 AND [v_17] > 0.0e0 THEN [v_17] END) AS [contribution_1]
 FROM stage_4
 WHERE [v_18] <= 1
 GROUP BY [v_14], [id];
 
 -- drift
 WITH stage_1 AS (
-SELECT COUNT_BIG(*) AS [v_1], SUM(CAST(CASE WHEN [x] IS NULL THEN 1 ELSE 0 END AS BIGINT)) AS [v_2], SUM(CAST(CASE WHEN [x] < 0.1e0 AND [x] IS NOT NULL THEN 1 ELSE 0 END AS BIGINT)) AS [v_3], SUM(CAST(CASE WHEN [x] >= 0.1e0 AND [x] IS NOT NULL THEN 1 ELSE 0 END AS BIGINT)) AS [v_4], SUM(CAST(CASE WHEN [ok] IS NULL THEN 1 ELSE 0 END AS BIGINT)) AS [v_5], SUM(CAST(CASE WHEN [ok] = 0 AND [ok] IS NOT NULL THEN 1 ELSE 0 END AS BIGINT)) AS [v_6], SUM(CAST(CASE WHEN [ok] = 1 AND [ok] IS NOT NULL THEN 1 ELSE 0 END AS BIGINT)) AS [v_7], SUM(CAST(CASE WHEN [it's "x\y]] `z] IS NULL THEN 1 ELSE 0 END AS BIGINT)) AS [v_8], SUM(CAST(CASE WHEN CAST([it's "x\y]] `z] AS VARBINARY(8000)) = CAST('O''Hare "ORD"' AS VARBINARY(8000)) THEN 1 ELSE 0 END AS BIGINT)) AS [v_9], SUM(CAST(CASE WHEN CAST([it's "x\y]] `z] AS VARBINARY(8000)) = CAST('' AS VARBINARY(8000)) THEN 1 ELSE 0 END AS BIGINT)) AS [v_10], SUM(CAST(CASE WHEN [it's "x\y]] `z] IS NOT NULL AND NOT (CAST([it's "x\y]] `z] AS VARBINARY(8000)) IN (CAST('O''Hare "ORD"' AS VARBINARY(8000)), CAST('' AS VARBINARY(8000)))) THEN 1 ELSE 0 END AS BIGINT)) AS [v_11]
+SELECT COUNT_BIG(*) AS [v_1],
+  SUM(CAST(CASE WHEN [x] IS NULL THEN 1 ELSE 0 END AS BIGINT)) AS [v_2],
+  SUM(CAST(CASE WHEN [x] < 0.1e0 AND [x] IS NOT NULL THEN 1 ELSE 0 END AS BIGINT)) AS [v_3],
+  SUM(CAST(CASE WHEN [x] >= 0.1e0 AND [x] IS NOT NULL THEN 1 ELSE 0 END AS BIGINT)) AS [v_4],
+  SUM(CAST(CASE WHEN [ok] IS NULL THEN 1 ELSE 0 END AS BIGINT)) AS [v_5],
+  SUM(CAST(CASE WHEN [ok] = 0 AND [ok] IS NOT NULL THEN 1 ELSE 0 END AS BIGINT)) AS [v_6],
+  SUM(CAST(CASE WHEN [ok] = 1 AND [ok] IS NOT NULL THEN 1 ELSE 0 END AS BIGINT)) AS [v_7],
+  SUM(CAST(CASE WHEN [it's "x\y]] `z] IS NULL THEN 1 ELSE 0 END AS BIGINT)) AS [v_8],
+  SUM(CAST(CASE WHEN CAST([it's "x\y]] `z] AS VARBINARY(8000)) = CAST('O''Hare "ORD"' AS VARBINARY(8000)) THEN 1 ELSE 0 END AS BIGINT)) AS [v_9],
+  SUM(CAST(CASE WHEN CAST([it's "x\y]] `z] AS VARBINARY(8000)) = CAST('' AS VARBINARY(8000)) THEN 1 ELSE 0 END AS BIGINT)) AS [v_10],
+  SUM(CAST(CASE WHEN [it's "x\y]] `z] IS NOT NULL AND NOT (CAST([it's "x\y]] `z] AS VARBINARY(8000)) IN (CAST('O''Hare "ORD"' AS VARBINARY(8000)), CAST('' AS VARBINARY(8000)))) THEN 1 ELSE 0 END AS BIGINT)) AS [v_11]
 FROM [orders]
 ),
 stage_2 AS (

@@ -20,7 +20,8 @@
     0.5e0) +
   IF(CAST(CONVERT(`it's "x\y] ``z` USING utf8mb4) AS BINARY) = CAST(CONVERT('A' USING utf8mb4) AS BINARY),
     0.5e0,
-    -0.5e0)))));
+    -0.5e0))))
+);
 
 -- query, of all columns
 SELECT *, (1.0e0 / (1.0e0 + EXP(LEAST(GREATEST((-(-1.0e0 +
@@ -32,7 +33,8 @@ WHERE 1 = 1;
 WITH stage_1 AS (
 SELECT `id`, `x`, `f`, (
   IF(`x` >= 0.1e0, 0.375e0, -0.25e0) +
-  IF(`f` < 0.10000000149011612e0, 0.5e0, -0.5e0)) AS `v_1`, IF(`x` < 1e-300, 0.125e0, IF(`x` IS NOT NULL, 0.75e0, 0.25e0)) AS `v_2`
+  IF(`f` < 0.10000000149011612e0, 0.5e0, -0.5e0)) AS `v_1`,
+  IF(`x` < 1e-300, 0.125e0, IF(`x` IS NOT NULL, 0.75e0, 0.25e0)) AS `v_2`
 FROM `orders`
 ),
 stage_2 AS (
@@ -42,14 +44,16 @@ SELECT `id`, `x`, `f`, `v_1`, `v_2`, (0.5e0 +
 FROM stage_1
 LIMIT 18446744073709551615
 )
-SELECT `id`, CAST(CASE WHEN (`v_3` >= GREATEST(`v_4`, `v_5`)) THEN 0.0e0 WHEN (`v_4` >= `v_5`) THEN 1.0e0 ELSE 2.0e0 END AS SIGNED) AS `prediction`
+SELECT `id`,
+  CAST(CASE WHEN (`v_3` >= GREATEST(`v_4`, `v_5`)) THEN 0.0e0 WHEN (`v_4` >= `v_5`) THEN 1.0e0 ELSE 2.0e0 END AS SIGNED) AS `prediction`
 FROM stage_2;
 
 -- query in stages
 WITH stage_1 AS (
 SELECT `id`, `x`, `f`, (
   IF(`x` >= 0.1e0, 0.375e0, -0.25e0) +
-  IF(`f` < 0.10000000149011612e0, 0.5e0, -0.5e0)) AS `v_1`, IF(`x` < 1e-300, 0.125e0, IF(`x` IS NOT NULL, 0.75e0, 0.25e0)) AS `v_2`
+  IF(`f` < 0.10000000149011612e0, 0.5e0, -0.5e0)) AS `v_1`,
+  IF(`x` < 1e-300, 0.125e0, IF(`x` IS NOT NULL, 0.75e0, 0.25e0)) AS `v_2`
 FROM `orders`
 ),
 stage_2 AS (
@@ -60,33 +64,44 @@ FROM stage_1
 LIMIT 18446744073709551615
 ),
 stage_3 AS (
-SELECT `id`, `x`, `f`, `v_1`, `v_2`, `v_3`, `v_4`, `v_5`, GREATEST(`v_3`, `v_4`, `v_5`) AS `v_6`
+SELECT `id`, `x`, `f`, `v_1`, `v_2`, `v_3`, `v_4`, `v_5`,
+  GREATEST(`v_3`, `v_4`, `v_5`) AS `v_6`
 FROM stage_2
 LIMIT 18446744073709551615
 ),
 stage_4 AS (
-SELECT `id`, `x`, `f`, `v_1`, `v_2`, `v_3`, `v_4`, `v_5`, `v_6`, EXP(LEAST(GREATEST((`v_3` - `v_6`), -708e0), 709e0)) AS `v_7`, EXP(LEAST(GREATEST((`v_4` - `v_6`), -708e0), 709e0)) AS `v_8`, EXP(LEAST(GREATEST((`v_5` - `v_6`), -708e0), 709e0)) AS `v_9`
+SELECT `id`, `x`, `f`, `v_1`, `v_2`, `v_3`, `v_4`, `v_5`, `v_6`,
+  EXP(LEAST(GREATEST((`v_3` - `v_6`), -708e0), 709e0)) AS `v_7`,
+  EXP(LEAST(GREATEST((`v_4` - `v_6`), -708e0), 709e0)) AS `v_8`,
+  EXP(LEAST(GREATEST((`v_5` - `v_6`), -708e0), 709e0)) AS `v_9`
 FROM stage_3
 LIMIT 18446744073709551615
 ),
 stage_5 AS (
-SELECT `id`, `x`, `f`, `v_1`, `v_2`, `v_3`, `v_4`, `v_5`, `v_6`, `v_7`, `v_8`, `v_9`, ((`v_7` + `v_8`) + `v_9`) AS `v_10`
+SELECT `id`, `x`, `f`, `v_1`, `v_2`, `v_3`, `v_4`, `v_5`, `v_6`, `v_7`, `v_8`,
+  `v_9`, ((`v_7` + `v_8`) + `v_9`) AS `v_10`
 FROM stage_4
 LIMIT 18446744073709551615
 )
-SELECT `id`, (`v_7` / `v_10`) AS `prediction_0`, (`v_8` / `v_10`) AS `prediction_1`, (`v_9` / `v_10`) AS `prediction_2`
+SELECT `id`, (`v_7` / `v_10`) AS `prediction_0`,
+  (`v_8` / `v_10`) AS `prediction_1`, (`v_9` / `v_10`) AS `prediction_2`
 FROM stage_5;
 
 -- leaves
 SELECT `id`, CAST((0.0e0 +
   IF(`x` >= 0.1e0, 2.0e0, 1.0e0)) AS SIGNED) AS `leaf_0`, CAST((0.0e0 +
-  IF(`x` < 1e-300, 1.0e0, IF(`x` IS NOT NULL, 4.0e0, 3.0e0))) AS SIGNED) AS `leaf_1`, CAST((0.0e0 +
+  IF(`x` < 1e-300, 1.0e0, IF(`x` IS NOT NULL, 4.0e0, 3.0e0))) AS SIGNED) AS `leaf_1`,
+  CAST((0.0e0 +
   IF(`f` < 0.10000000149011612e0, 1.0e0, 2.0e0)) AS SIGNED) AS `leaf_2`
 FROM `orders`;
 
 -- query that nobody reads
 WITH stage_1 AS (
-SELECT `id`, `x`, `f`, `n`, `big`, `price`, `ok`, `day`, `at`, `seen`, `it's "x\y] ``z`, `x` AS `v_1`, `f` AS `v_2`, `n` AS `v_3`, `big` AS `v_4`, `price` AS `v_5`, `ok` AS `v_6`, `day` AS `v_7`, `at` AS `v_8`, `seen` AS `v_9`, CASE CAST(CONVERT(`it's "x\y] ``z` USING utf8mb4) AS BINARY) WHEN CAST(CONVERT('' USING utf8mb4) AS BINARY) THEN 0 WHEN CAST(CONVERT('A' USING utf8mb4) AS BINARY) THEN 1 WHEN CAST(CONVERT('O''Hare "ORD"' USING utf8mb4) AS BINARY) THEN 2 WHEN CAST(CONVERT(CONVERT(x'6261636B5C736C617368' USING utf8mb4) USING utf8mb4) AS BINARY) THEN 3 ELSE CASE WHEN `it's "x\y] ``z` IS NOT NULL THEN -1 END END AS `v_10`
+SELECT `id`, `x`, `f`, `n`, `big`, `price`, `ok`, `day`, `at`, `seen`,
+  `it's "x\y] ``z`, `x` AS `v_1`, `f` AS `v_2`, `n` AS `v_3`, `big` AS `v_4`,
+  `price` AS `v_5`, `ok` AS `v_6`, `day` AS `v_7`, `at` AS `v_8`,
+  `seen` AS `v_9`,
+  CASE CAST(CONVERT(`it's "x\y] ``z` USING utf8mb4) AS BINARY) WHEN CAST(CONVERT('' USING utf8mb4) AS BINARY) THEN 0 WHEN CAST(CONVERT('A' USING utf8mb4) AS BINARY) THEN 1 WHEN CAST(CONVERT('O''Hare "ORD"' USING utf8mb4) AS BINARY) THEN 2 WHEN CAST(CONVERT(CONVERT(x'6261636B5C736C617368' USING utf8mb4) USING utf8mb4) AS BINARY) THEN 3 ELSE CASE WHEN `it's "x\y] ``z` IS NOT NULL THEN -1 END END AS `v_10`
 FROM `orders`
 LIMIT 18446744073709551615
 )
@@ -108,7 +123,8 @@ SELECT `id`, (((((4 +
     -4)) + (
   IF(`v_10` IN (0, 1, 2), IF(`v_1` < 3.0e0, 12, 16), 4) + (
   IF(`v_10` = 1, 4, -4) +
-  IF(`v_3` >= 5, IF(`v_10` IN (1, 3), 6, 2), IF(`v_10` IN (1, 3), 2, -4))))))) * 0.125e0) AS `prediction`
+  IF(`v_3` >= 5, IF(`v_10` IN (1, 3), 6, 2), IF(`v_10` IN (1, 3), 2, -4))))))
+) * 0.125e0) AS `prediction`
 FROM stage_1;
 
 -- trees, statement 1
@@ -207,7 +223,8 @@ CREATE INDEX `trees_named_by` ON `shop`.`trees` (`named_by`, `category`);
 
 -- query over the table of trees
 WITH stage_1 AS (
-SELECT `id`, `x`, `f`, `n`, `big`, `price`, `ok`, `day`, `at`, `seen`, `it's "x\y] ``z`, ROW_NUMBER() OVER () AS `v_2`
+SELECT `id`, `x`, `f`, `n`, `big`, `price`, `ok`, `day`, `at`, `seen`,
+  `it's "x\y] ``z`, ROW_NUMBER() OVER () AS `v_2`
 FROM `orders`
 ),
 stage_2 AS (
@@ -256,7 +273,8 @@ CREATE TABLE `scored` AS
 WITH stage_1 AS (
 SELECT `id`, `x`, `f`, (
   IF(`x` >= 0.1e0, 0.375e0, -0.25e0) +
-  IF(`f` < 0.10000000149011612e0, 0.5e0, -0.5e0)) AS `v_1`, IF(`x` < 1e-300, 0.125e0, IF(`x` IS NOT NULL, 0.75e0, 0.25e0)) AS `v_2`
+  IF(`f` < 0.10000000149011612e0, 0.5e0, -0.5e0)) AS `v_1`,
+  IF(`x` < 1e-300, 0.125e0, IF(`x` IS NOT NULL, 0.75e0, 0.25e0)) AS `v_2`
 FROM `orders`
 ),
 stage_2 AS (
@@ -267,21 +285,27 @@ FROM stage_1
 LIMIT 18446744073709551615
 ),
 stage_3 AS (
-SELECT `id`, `x`, `f`, `v_1`, `v_2`, `v_3`, `v_4`, `v_5`, GREATEST(`v_3`, `v_4`, `v_5`) AS `v_6`
+SELECT `id`, `x`, `f`, `v_1`, `v_2`, `v_3`, `v_4`, `v_5`,
+  GREATEST(`v_3`, `v_4`, `v_5`) AS `v_6`
 FROM stage_2
 LIMIT 18446744073709551615
 ),
 stage_4 AS (
-SELECT `id`, `x`, `f`, `v_1`, `v_2`, `v_3`, `v_4`, `v_5`, `v_6`, EXP(LEAST(GREATEST((`v_3` - `v_6`), -708e0), 709e0)) AS `v_7`, EXP(LEAST(GREATEST((`v_4` - `v_6`), -708e0), 709e0)) AS `v_8`, EXP(LEAST(GREATEST((`v_5` - `v_6`), -708e0), 709e0)) AS `v_9`
+SELECT `id`, `x`, `f`, `v_1`, `v_2`, `v_3`, `v_4`, `v_5`, `v_6`,
+  EXP(LEAST(GREATEST((`v_3` - `v_6`), -708e0), 709e0)) AS `v_7`,
+  EXP(LEAST(GREATEST((`v_4` - `v_6`), -708e0), 709e0)) AS `v_8`,
+  EXP(LEAST(GREATEST((`v_5` - `v_6`), -708e0), 709e0)) AS `v_9`
 FROM stage_3
 LIMIT 18446744073709551615
 ),
 stage_5 AS (
-SELECT `id`, `x`, `f`, `v_1`, `v_2`, `v_3`, `v_4`, `v_5`, `v_6`, `v_7`, `v_8`, `v_9`, ((`v_7` + `v_8`) + `v_9`) AS `v_10`
+SELECT `id`, `x`, `f`, `v_1`, `v_2`, `v_3`, `v_4`, `v_5`, `v_6`, `v_7`, `v_8`,
+  `v_9`, ((`v_7` + `v_8`) + `v_9`) AS `v_10`
 FROM stage_4
 LIMIT 18446744073709551615
 )
-SELECT `id`, (`v_7` / `v_10`) AS `prediction_0`, (`v_8` / `v_10`) AS `prediction_1`, (`v_9` / `v_10`) AS `prediction_2`
+SELECT `id`, (`v_7` / `v_10`) AS `prediction_0`,
+  (`v_8` / `v_10`) AS `prediction_1`, (`v_9` / `v_10`) AS `prediction_2`
 FROM stage_5;
 
 -- update
@@ -291,18 +315,21 @@ SET `score` = (1.0e0 / (1.0e0 + EXP(LEAST(GREATEST((-(-1.0e0 +
 
 -- contributions
 SELECT `id`, (0.0e0 +
-  IF(`x` >= 0.1e0, 0.3125e0, -0.3125e0)) AS `x`, 0.0e0 AS `f`, 0.0e0 AS `n`, -0.9375e0 AS `bias`
+  IF(`x` >= 0.1e0, 0.3125e0, -0.3125e0)) AS `x`, 0.0e0 AS `f`, 0.0e0 AS `n`,
+  -0.9375e0 AS `bias`
 FROM `orders`;
 
 -- reasons
 WITH stage_1 AS (
 SELECT `id`, (0.0e0 +
   IF(`x` >= 0.1e0, 0.3125e0, -0.3125e0)) AS `v_6`, (0.0e0 +
-  IF(`f` < 0.10000000149011612e0, 0.5e0, -0.5e0)) AS `v_7`, ROW_NUMBER() OVER () AS `v_1`
+  IF(`f` < 0.10000000149011612e0, 0.5e0, -0.5e0)) AS `v_7`,
+  ROW_NUMBER() OVER () AS `v_1`
 FROM `orders`
 ),
 stage_2 AS (
-SELECT row_of_data.`id` AS `id`, row_of_data.`v_1` AS `v_1`, feature_of_model.`v_2` AS `v_2`, feature_of_model.`v_3` AS `v_3`, CASE feature_of_model.`v_2` WHEN 0 THEN row_of_data.`v_6` WHEN 1 THEN row_of_data.`v_7` ELSE 0.0e0 END AS `v_4`
+SELECT row_of_data.`id` AS `id`, row_of_data.`v_1` AS `v_1`,
+  feature_of_model.`v_2` AS `v_2`, feature_of_model.`v_3` AS `v_3`, CASE feature_of_model.`v_2` WHEN 0 THEN row_of_data.`v_6` WHEN 1 THEN row_of_data.`v_7` ELSE 0.0e0 END AS `v_4`
 FROM stage_1 AS row_of_data
 CROSS JOIN (
 SELECT 0 AS `v_2`, 'x' AS `v_3`
@@ -330,7 +357,10 @@ stage_3 AS (
 SELECT `id`, `v_1`, `v_3`, `v_4`, ROW_NUMBER() OVER (PARTITION BY `v_1` ORDER BY ABS(`v_4`) DESC, `v_2` ASC) AS `v_5`
 FROM stage_2
 )
-SELECT `id`, MAX(CASE WHEN `v_5` = 1 THEN `v_3` END) AS `reason_1`, MAX(CASE WHEN `v_5` = 1 THEN `v_4` END) AS `contribution_1`, MAX(CASE WHEN `v_5` = 2 THEN `v_3` END) AS `reason_2`, MAX(CASE WHEN `v_5` = 2 THEN `v_4` END) AS `contribution_2`
+SELECT `id`, MAX(CASE WHEN `v_5` = 1 THEN `v_3` END) AS `reason_1`,
+  MAX(CASE WHEN `v_5` = 1 THEN `v_4` END) AS `contribution_1`,
+  MAX(CASE WHEN `v_5` = 2 THEN `v_3` END) AS `reason_2`,
+  MAX(CASE WHEN `v_5` = 2 THEN `v_4` END) AS `contribution_2`
 FROM stage_3
 WHERE `v_5` <= 2
 GROUP BY `v_1`, `id`
@@ -339,7 +369,20 @@ ORDER BY `v_1` ASC;
 -- a table of reasons by Shapley values
 CREATE TABLE `reasons` AS
 WITH stage_1 AS (
-SELECT `id`, `x`, `f`, `n`, `big`, `price`, `ok`, `day`, `at`, `seen`, `it's "x\y] ``z`, IF(`x` IS NOT NULL, 0.5e0, 0.0e0) AS `v_1`, IF((NOT (`x` IS NOT NULL) OR `x` IS NULL) AND `x` IS NOT NULL, 0.5e0, 0.0e0) AS `v_2`, IF((NOT (`x` IS NOT NULL) OR `x` IS NULL) AND (NOT (`x` IS NOT NULL) OR `x` IS NULL), 0.5e0, 0.0e0) AS `v_3`, IF(`x` < 1e-300, 0.5e0, 0.0e0) AS `v_4`, IF((NOT (`x` < 1e-300) OR `x` IS NULL) AND (NOT (`x` IS NOT NULL) OR `x` IS NULL), 0.5e0, 0.0e0) AS `v_5`, IF((NOT (`x` < 1e-300) OR `x` IS NULL) AND `x` IS NOT NULL, 0.5e0, 0.0e0) AS `v_6`, IF(`n` < -7, 0.5e0, 0.0e0) AS `v_7`, IF((NOT (`n` < -7) OR `n` IS NULL) AND `n` IS NOT NULL, 0.5e0, 0.0e0) AS `v_8`, IF((NOT (`n` < -7) OR `n` IS NULL) AND (NOT (`n` IS NOT NULL) OR `n` IS NULL), 0.5e0, 0.0e0) AS `v_9`, IF(`x` < 3.0e0, 0.5e0, 0.0e0) AS `v_10`, IF(CAST(CONVERT(`it's "x\y] ``z` USING utf8mb4) AS BINARY) IN (CAST(CONVERT('' USING utf8mb4) AS BINARY), CAST(CONVERT('A' USING utf8mb4) AS BINARY), CAST(CONVERT('O''Hare "ORD"' USING utf8mb4) AS BINARY)) AND CAST(CONVERT(`it's "x\y] ``z` USING utf8mb4) AS BINARY) IN (CAST(CONVERT(CONVERT(x'6261636B5C736C617368' USING utf8mb4) USING utf8mb4) AS BINARY), CAST(CONVERT(CONVERT(x'656E64205C0A6F66206C696E65' USING utf8mb4) USING utf8mb4) AS BINARY), CAST(CONVERT('ﬁ ' USING utf8mb4) AS BINARY)), 0.5e0, 0.0e0) AS `v_11`, IF(CAST(CONVERT(`it's "x\y] ``z` USING utf8mb4) AS BINARY) IN (CAST(CONVERT('' USING utf8mb4) AS BINARY), CAST(CONVERT('A' USING utf8mb4) AS BINARY), CAST(CONVERT('O''Hare "ORD"' USING utf8mb4) AS BINARY)) AND (NOT (CAST(CONVERT(`it's "x\y] ``z` USING utf8mb4) AS BINARY) IN (CAST(CONVERT(CONVERT(x'6261636B5C736C617368' USING utf8mb4) USING utf8mb4) AS BINARY), CAST(CONVERT(CONVERT(x'656E64205C0A6F66206C696E65' USING utf8mb4) USING utf8mb4) AS BINARY), CAST(CONVERT('ﬁ ' USING utf8mb4) AS BINARY))) OR `it's "x\y] ``z` IS NULL), 0.5e0, 0.0e0) AS `v_12`, IF(CAST(CONVERT(`it's "x\y] ``z` USING utf8mb4) AS BINARY) IN (CAST(CONVERT('' USING utf8mb4) AS BINARY), CAST(CONVERT('A' USING utf8mb4) AS BINARY), CAST(CONVERT('O''Hare "ORD"' USING utf8mb4) AS BINARY)), 0.5e0, 0.0e0) AS `v_13`
+SELECT `id`, `x`, `f`, `n`, `big`, `price`, `ok`, `day`, `at`, `seen`,
+  `it's "x\y] ``z`, IF(`x` IS NOT NULL, 0.5e0, 0.0e0) AS `v_1`,
+  IF((NOT (`x` IS NOT NULL) OR `x` IS NULL) AND `x` IS NOT NULL, 0.5e0, 0.0e0) AS `v_2`,
+  IF((NOT (`x` IS NOT NULL) OR `x` IS NULL) AND (NOT (`x` IS NOT NULL) OR `x` IS NULL), 0.5e0, 0.0e0) AS `v_3`,
+  IF(`x` < 1e-300, 0.5e0, 0.0e0) AS `v_4`,
+  IF((NOT (`x` < 1e-300) OR `x` IS NULL) AND (NOT (`x` IS NOT NULL) OR `x` IS NULL), 0.5e0, 0.0e0) AS `v_5`,
+  IF((NOT (`x` < 1e-300) OR `x` IS NULL) AND `x` IS NOT NULL, 0.5e0, 0.0e0) AS `v_6`,
+  IF(`n` < -7, 0.5e0, 0.0e0) AS `v_7`,
+  IF((NOT (`n` < -7) OR `n` IS NULL) AND `n` IS NOT NULL, 0.5e0, 0.0e0) AS `v_8`,
+  IF((NOT (`n` < -7) OR `n` IS NULL) AND (NOT (`n` IS NOT NULL) OR `n` IS NULL), 0.5e0, 0.0e0) AS `v_9`,
+  IF(`x` < 3.0e0, 0.5e0, 0.0e0) AS `v_10`,
+  IF(CAST(CONVERT(`it's "x\y] ``z` USING utf8mb4) AS BINARY) IN (CAST(CONVERT('' USING utf8mb4) AS BINARY), CAST(CONVERT('A' USING utf8mb4) AS BINARY), CAST(CONVERT('O''Hare "ORD"' USING utf8mb4) AS BINARY)) AND CAST(CONVERT(`it's "x\y] ``z` USING utf8mb4) AS BINARY) IN (CAST(CONVERT(CONVERT(x'6261636B5C736C617368' USING utf8mb4) USING utf8mb4) AS BINARY), CAST(CONVERT(CONVERT(x'656E64205C0A6F66206C696E65' USING utf8mb4) USING utf8mb4) AS BINARY), CAST(CONVERT('ﬁ ' USING utf8mb4) AS BINARY)), 0.5e0, 0.0e0) AS `v_11`,
+  IF(CAST(CONVERT(`it's "x\y] ``z` USING utf8mb4) AS BINARY) IN (CAST(CONVERT('' USING utf8mb4) AS BINARY), CAST(CONVERT('A' USING utf8mb4) AS BINARY), CAST(CONVERT('O''Hare "ORD"' USING utf8mb4) AS BINARY)) AND (NOT (CAST(CONVERT(`it's "x\y] ``z` USING utf8mb4) AS BINARY) IN (CAST(CONVERT(CONVERT(x'6261636B5C736C617368' USING utf8mb4) USING utf8mb4) AS BINARY), CAST(CONVERT(CONVERT(x'656E64205C0A6F66206C696E65' USING utf8mb4) USING utf8mb4) AS BINARY), CAST(CONVERT('ﬁ ' USING utf8mb4) AS BINARY))) OR `it's "x\y] ``z` IS NULL), 0.5e0, 0.0e0) AS `v_12`,
+  IF(CAST(CONVERT(`it's "x\y] ``z` USING utf8mb4) AS BINARY) IN (CAST(CONVERT('' USING utf8mb4) AS BINARY), CAST(CONVERT('A' USING utf8mb4) AS BINARY), CAST(CONVERT('O''Hare "ORD"' USING utf8mb4) AS BINARY)), 0.5e0, 0.0e0) AS `v_13`
 FROM `orders`
 WHERE id > 7
 LIMIT 18446744073709551615
@@ -348,14 +391,27 @@ stage_2 AS (
 SELECT `id`, ((((IF(`x` >= 0.1e0, 0.3125e0, -0.3125e0) +
   (((-0.166666666666667e0) + `v_1`) + (((-0.333333333333333e0) + 2.0e0 * `v_2`) + (0.333333333333333e0 + (-2.0e0) * `v_3`)))) + (
   (((-0.0416666666666667e0) + 0.25e0 * `v_4`) + (((-0.0833333333333333e0) + 0.5e0 * `v_5`) + ((-0.25e0) + 1.5e0 * `v_6`))) +
-  (((-0.333333333333333e0) + `v_10`) * ((0.1875e0 + `v_11`) + (0.5625e0 + 3.0e0 * `v_12`)) + (0.375e0 + `v_13`) * (1.33333333333333e0 + (-4.0e0) * `v_10`)))) + 12288.0e0) - 12288.0e0) AS `v_19`, ((IF(`f` < 0.10000000149011612e0, 0.5e0, -0.5e0) + 12288.0e0) - 12288.0e0) AS `v_20`, (((((-0.166666666666667e0) + `v_7`) + ((0.166666666666667e0 - `v_8`) + ((-0.0833333333333333e0) + 0.5e0 * `v_9`))) + 12288.0e0) - 12288.0e0) AS `v_21`, ((IF(`big` < 18446744073709551615, 0.5e0, -0.5e0) + 12288.0e0) - 12288.0e0) AS `v_22`, ((IF(`price` >= -1.005, -0.5e0, 0.5e0) + 12288.0e0) - 12288.0e0) AS `v_23`, (((IF(`ok` = 1, -0.5e0, 0.5e0) + (
+  (((-0.333333333333333e0) + `v_10`) * ((0.1875e0 + `v_11`) + (0.5625e0 + 3.0e0 * `v_12`)) + (0.375e0 + `v_13`) * (1.33333333333333e0 + (-4.0e0) * `v_10`)))
+) + 12288.0e0) - 12288.0e0) AS `v_19`,
+  ((IF(`f` < 0.10000000149011612e0, 0.5e0, -0.5e0) + 12288.0e0) - 12288.0e0) AS `v_20`,
+  (((((-0.166666666666667e0) + `v_7`) + ((0.166666666666667e0 - `v_8`) + ((-0.0833333333333333e0) + 0.5e0 * `v_9`))) + 12288.0e0) - 12288.0e0) AS `v_21`,
+  ((IF(`big` < 18446744073709551615, 0.5e0, -0.5e0) + 12288.0e0) - 12288.0e0) AS `v_22`,
+  ((IF(`price` >= -1.005, -0.5e0, 0.5e0) + 12288.0e0) - 12288.0e0) AS `v_23`,
+  (((IF(`ok` = 1, -0.5e0, 0.5e0) + (
   IF(`ok` = 0, 0.5e0, -0.5e0) +
-  IF(`ok` IS NOT NULL, -0.5e0, 0.5e0))) + 12288.0e0) - 12288.0e0) AS `v_24`, ((IF(`day` < DATE '2024-02-29', 0.5e0, -0.5e0) + 12288.0e0) - 12288.0e0) AS `v_25`, ((IF(`at` >= TIMESTAMP '2024-02-29 00:00:01.5', -0.5e0, 0.5e0) + 12288.0e0) - 12288.0e0) AS `v_26`, ((IF(DATE_ADD(TIMESTAMP '1970-01-01 00:00:00', INTERVAL UNIX_TIMESTAMP(`seen`) SECOND) < TIMESTAMP '2024-02-29 00:00:00.000001', 0.5e0, -0.5e0) + 12288.0e0) - 12288.0e0) AS `v_27`, (((((0.375e0 - `v_13`) + ((0.333333333333333e0 + `v_10`) * (((-0.1875e0) + `v_11`) + ((-0.5625e0) + 3.0e0 * `v_12`)) + ((-0.375e0) + `v_13`) * (2.66666666666667e0 + (-4.0e0) * `v_10`))) +
-  IF(CAST(CONVERT(`it's "x\y] ``z` USING utf8mb4) AS BINARY) = CAST(CONVERT('A' USING utf8mb4) AS BINARY), 0.5e0, -0.5e0)) + 12288.0e0) - 12288.0e0) AS `v_28`, ROW_NUMBER() OVER () AS `v_14`
+  IF(`ok` IS NOT NULL, -0.5e0, 0.5e0))
+) + 12288.0e0) - 12288.0e0) AS `v_24`,
+  ((IF(`day` < DATE '2024-02-29', 0.5e0, -0.5e0) + 12288.0e0) - 12288.0e0) AS `v_25`,
+  ((IF(`at` >= TIMESTAMP '2024-02-29 00:00:01.5', -0.5e0, 0.5e0) + 12288.0e0) - 12288.0e0) AS `v_26`,
+  ((IF(DATE_ADD(TIMESTAMP '1970-01-01 00:00:00', INTERVAL UNIX_TIMESTAMP(`seen`) SECOND) < TIMESTAMP '2024-02-29 00:00:00.000001', 0.5e0, -0.5e0) + 12288.0e0) - 12288.0e0) AS `v_27`,
+  (((((0.375e0 - `v_13`) + ((0.333333333333333e0 + `v_10`) * (((-0.1875e0) + `v_11`) + ((-0.5625e0) + 3.0e0 * `v_12`)) + ((-0.375e0) + `v_13`) * (2.66666666666667e0 + (-4.0e0) * `v_10`))) +
+  IF(CAST(CONVERT(`it's "x\y] ``z` USING utf8mb4) AS BINARY) = CAST(CONVERT('A' USING utf8mb4) AS BINARY), 0.5e0, -0.5e0)
+) + 12288.0e0) - 12288.0e0) AS `v_28`, ROW_NUMBER() OVER () AS `v_14`
 FROM stage_1
 ),
 stage_3 AS (
-SELECT row_of_data.`id` AS `id`, row_of_data.`v_14` AS `v_14`, feature_of_model.`v_15` AS `v_15`, feature_of_model.`v_16` AS `v_16`, CASE feature_of_model.`v_15` WHEN 0 THEN row_of_data.`v_19` WHEN 1 THEN row_of_data.`v_20` WHEN 2 THEN row_of_data.`v_21` WHEN 3 THEN row_of_data.`v_22` WHEN 4 THEN row_of_data.`v_23` WHEN 5 THEN row_of_data.`v_24` WHEN 6 THEN row_of_data.`v_25` WHEN 7 THEN row_of_data.`v_26` WHEN 8 THEN row_of_data.`v_27` WHEN 9 THEN row_of_data.`v_28` ELSE 0.0e0 END AS `v_17`
+SELECT row_of_data.`id` AS `id`, row_of_data.`v_14` AS `v_14`,
+  feature_of_model.`v_15` AS `v_15`, feature_of_model.`v_16` AS `v_16`, CASE feature_of_model.`v_15` WHEN 0 THEN row_of_data.`v_19` WHEN 1 THEN row_of_data.`v_20` WHEN 2 THEN row_of_data.`v_21` WHEN 3 THEN row_of_data.`v_22` WHEN 4 THEN row_of_data.`v_23` WHEN 5 THEN row_of_data.`v_24` WHEN 6 THEN row_of_data.`v_25` WHEN 7 THEN row_of_data.`v_26` WHEN 8 THEN row_of_data.`v_27` WHEN 9 THEN row_of_data.`v_28` ELSE 0.0e0 END AS `v_17`
 FROM stage_2 AS row_of_data
 CROSS JOIN (
 SELECT 0 AS `v_15`, 'x' AS `v_16`
@@ -383,14 +439,25 @@ stage_4 AS (
 SELECT `id`, `v_14`, `v_16`, `v_17`, ROW_NUMBER() OVER (PARTITION BY `v_14` ORDER BY `v_17` DESC, `v_15` ASC) AS `v_18`
 FROM stage_3
 )
-SELECT `id`, MAX(CASE WHEN `v_18` = 1 AND `v_17` > 0.0e0 THEN `v_16` END) AS `reason_1`, MAX(CASE WHEN `v_18` = 1 AND `v_17` > 0.0e0 THEN `v_17` END) AS `contribution_1`
+SELECT `id`,
+  MAX(CASE WHEN `v_18` = 1 AND `v_17` > 0.0e0 THEN `v_16` END) AS `reason_1`,
+  MAX(CASE WHEN `v_18` = 1 AND `v_17` > 0.0e0 THEN `v_17` END) AS `contribution_1`
 FROM stage_4
 WHERE `v_18` <= 1
 GROUP BY `v_14`, `id`;
 
 -- drift
 WITH stage_1 AS (
-SELECT COUNT(*) AS `v_1`, SUM(CASE WHEN `x` IS NULL THEN 1 ELSE 0 END) AS `v_2`, SUM(CASE WHEN `x` < 0.1e0 AND `x` IS NOT NULL THEN 1 ELSE 0 END) AS `v_3`, SUM(CASE WHEN `x` >= 0.1e0 AND `x` IS NOT NULL THEN 1 ELSE 0 END) AS `v_4`, SUM(CASE WHEN `ok` IS NULL THEN 1 ELSE 0 END) AS `v_5`, SUM(CASE WHEN `ok` = 0 AND `ok` IS NOT NULL THEN 1 ELSE 0 END) AS `v_6`, SUM(CASE WHEN `ok` = 1 AND `ok` IS NOT NULL THEN 1 ELSE 0 END) AS `v_7`, SUM(CASE WHEN `it's "x\y] ``z` IS NULL THEN 1 ELSE 0 END) AS `v_8`, SUM(CASE WHEN CAST(CONVERT(`it's "x\y] ``z` USING utf8mb4) AS BINARY) = CAST(CONVERT('O''Hare "ORD"' USING utf8mb4) AS BINARY) THEN 1 ELSE 0 END) AS `v_9`, SUM(CASE WHEN CAST(CONVERT(`it's "x\y] ``z` USING utf8mb4) AS BINARY) = CAST(CONVERT('' USING utf8mb4) AS BINARY) THEN 1 ELSE 0 END) AS `v_10`, SUM(CASE WHEN `it's "x\y] ``z` IS NOT NULL AND NOT (CAST(CONVERT(`it's "x\y] ``z` USING utf8mb4) AS BINARY) IN (CAST(CONVERT('O''Hare "ORD"' USING utf8mb4) AS BINARY), CAST(CONVERT('' USING utf8mb4) AS BINARY))) THEN 1 ELSE 0 END) AS `v_11`
+SELECT COUNT(*) AS `v_1`, SUM(CASE WHEN `x` IS NULL THEN 1 ELSE 0 END) AS `v_2`,
+  SUM(CASE WHEN `x` < 0.1e0 AND `x` IS NOT NULL THEN 1 ELSE 0 END) AS `v_3`,
+  SUM(CASE WHEN `x` >= 0.1e0 AND `x` IS NOT NULL THEN 1 ELSE 0 END) AS `v_4`,
+  SUM(CASE WHEN `ok` IS NULL THEN 1 ELSE 0 END) AS `v_5`,
+  SUM(CASE WHEN `ok` = 0 AND `ok` IS NOT NULL THEN 1 ELSE 0 END) AS `v_6`,
+  SUM(CASE WHEN `ok` = 1 AND `ok` IS NOT NULL THEN 1 ELSE 0 END) AS `v_7`,
+  SUM(CASE WHEN `it's "x\y] ``z` IS NULL THEN 1 ELSE 0 END) AS `v_8`,
+  SUM(CASE WHEN CAST(CONVERT(`it's "x\y] ``z` USING utf8mb4) AS BINARY) = CAST(CONVERT('O''Hare "ORD"' USING utf8mb4) AS BINARY) THEN 1 ELSE 0 END) AS `v_9`,
+  SUM(CASE WHEN CAST(CONVERT(`it's "x\y] ``z` USING utf8mb4) AS BINARY) = CAST(CONVERT('' USING utf8mb4) AS BINARY) THEN 1 ELSE 0 END) AS `v_10`,
+  SUM(CASE WHEN `it's "x\y] ``z` IS NOT NULL AND NOT (CAST(CONVERT(`it's "x\y] ``z` USING utf8mb4) AS BINARY) IN (CAST(CONVERT('O''Hare "ORD"' USING utf8mb4) AS BINARY), CAST(CONVERT('' USING utf8mb4) AS BINARY))) THEN 1 ELSE 0 END) AS `v_11`
 FROM `orders`
 ),
 stage_2 AS (

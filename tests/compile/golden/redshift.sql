@@ -30,13 +30,16 @@
     ELSE '0.5'::float8 END +
   CASE WHEN COLLATE("it's ""x\y] `z" || '.', 'case_sensitive') = ('A' || '.')
     THEN '0.5'::float8
-    ELSE '-0.5'::float8 END))));
+    ELSE '-0.5'::float8 END)))
+);
 
 -- query, of all columns
-SELECT *, ('1.0'::float8 / ('1.0'::float8 + EXP(LEAST(GREATEST((-('-1.0'::float8 +
+SELECT *,
+  ('1.0'::float8 / ('1.0'::float8 + EXP(LEAST(GREATEST((-('-1.0'::float8 +
   CASE WHEN "x" >= '0.1'::float8 AND "x" <= 'Infinity'::float8
     THEN '0.375'::float8
-    ELSE '-0.25'::float8 END)), -708::float8), 709::float8)))) AS "prediction"
+    ELSE '-0.25'::float8 END
+)), -708::float8), 709::float8)))) AS "prediction"
 FROM "shop"."orders"
 WHERE 1 = 1;
 
@@ -46,7 +49,8 @@ SELECT "id", "x", "f", (
   CASE WHEN "x" >= '0.1'::float8 AND "x" <= 'Infinity'::float8
     THEN '0.375'::float8
     ELSE '-0.25'::float8 END +
-  CASE WHEN "f" < '0.10000000149011612'::float8 THEN '0.5'::float8 ELSE '-0.5'::float8 END) AS "v_1", CASE WHEN "x" < '1e-300'::float8
+  CASE WHEN "f" < '0.10000000149011612'::float8 THEN '0.5'::float8 ELSE '-0.5'::float8 END) AS "v_1",
+  CASE WHEN "x" < '1e-300'::float8
     THEN '0.125'::float8
     ELSE CASE WHEN "x" >= '-Infinity'::float8 AND "x" <= 'Infinity'::float8
       THEN '0.75'::float8
@@ -59,7 +63,8 @@ SELECT "id", "x", "f", "v_1", "v_2", ('0.5'::float8 +
   "v_2") AS "v_5"
 FROM stage_1
 )
-SELECT "id", CAST(CASE WHEN ("v_3" >= GREATEST("v_4", "v_5")) THEN '0.0'::float8 WHEN ("v_4" >= "v_5") THEN '1.0'::float8 ELSE '2.0'::float8 END AS BIGINT) AS "prediction"
+SELECT "id",
+  CAST(CASE WHEN ("v_3" >= GREATEST("v_4", "v_5")) THEN '0.0'::float8 WHEN ("v_4" >= "v_5") THEN '1.0'::float8 ELSE '2.0'::float8 END AS BIGINT) AS "prediction"
 FROM stage_2;
 
 -- query in stages
@@ -68,7 +73,8 @@ SELECT "id", "x", "f", (
   CASE WHEN "x" >= '0.1'::float8 AND "x" <= 'Infinity'::float8
     THEN '0.375'::float8
     ELSE '-0.25'::float8 END +
-  CASE WHEN "f" < '0.10000000149011612'::float8 THEN '0.5'::float8 ELSE '-0.5'::float8 END) AS "v_1", CASE WHEN "x" < '1e-300'::float8
+  CASE WHEN "f" < '0.10000000149011612'::float8 THEN '0.5'::float8 ELSE '-0.5'::float8 END) AS "v_1",
+  CASE WHEN "x" < '1e-300'::float8
     THEN '0.125'::float8
     ELSE CASE WHEN "x" >= '-Infinity'::float8 AND "x" <= 'Infinity'::float8
       THEN '0.75'::float8
@@ -82,36 +88,49 @@ SELECT "id", "x", "f", "v_1", "v_2", ('0.5'::float8 +
 FROM stage_1
 ),
 stage_3 AS (
-SELECT "id", "x", "f", "v_1", "v_2", "v_3", "v_4", "v_5", GREATEST("v_3", "v_4", "v_5") AS "v_6"
+SELECT "id", "x", "f", "v_1", "v_2", "v_3", "v_4", "v_5",
+  GREATEST("v_3", "v_4", "v_5") AS "v_6"
 FROM stage_2
 ),
 stage_4 AS (
-SELECT "id", "x", "f", "v_1", "v_2", "v_3", "v_4", "v_5", "v_6", EXP(LEAST(GREATEST(("v_3" - "v_6"), -708::float8), 709::float8)) AS "v_7", EXP(LEAST(GREATEST(("v_4" - "v_6"), -708::float8), 709::float8)) AS "v_8", EXP(LEAST(GREATEST(("v_5" - "v_6"), -708::float8), 709::float8)) AS "v_9"
+SELECT "id", "x", "f", "v_1", "v_2", "v_3", "v_4", "v_5", "v_6",
+  EXP(LEAST(GREATEST(("v_3" - "v_6"), -708::float8), 709::float8)) AS "v_7",
+  EXP(LEAST(GREATEST(("v_4" - "v_6"), -708::float8), 709::float8)) AS "v_8",
+  EXP(LEAST(GREATEST(("v_5" - "v_6"), -708::float8), 709::float8)) AS "v_9"
 FROM stage_3
 ),
 stage_5 AS (
-SELECT "id", "x", "f", "v_1", "v_2", "v_3", "v_4", "v_5", "v_6", "v_7", "v_8", "v_9", (("v_7" + "v_8") + "v_9") AS "v_10"
+SELECT "id", "x", "f", "v_1", "v_2", "v_3", "v_4", "v_5", "v_6", "v_7", "v_8",
+  "v_9", (("v_7" + "v_8") + "v_9") AS "v_10"
 FROM stage_4
 )
-SELECT "id", ("v_7" / "v_10") AS "prediction_0", ("v_8" / "v_10") AS "prediction_1", ("v_9" / "v_10") AS "prediction_2"
+SELECT "id", ("v_7" / "v_10") AS "prediction_0",
+  ("v_8" / "v_10") AS "prediction_1", ("v_9" / "v_10") AS "prediction_2"
 FROM stage_5;
 
 -- leaves
 SELECT "id", CAST(('0.0'::float8 +
   CASE WHEN "x" >= '0.1'::float8 AND "x" <= 'Infinity'::float8
     THEN '2.0'::float8
-    ELSE '1.0'::float8 END) AS BIGINT) AS "leaf_0", CAST(('0.0'::float8 +
+    ELSE '1.0'::float8 END
+) AS BIGINT) AS "leaf_0", CAST(('0.0'::float8 +
   CASE WHEN "x" < '1e-300'::float8
     THEN '1.0'::float8
     ELSE CASE WHEN "x" >= '-Infinity'::float8 AND "x" <= 'Infinity'::float8
       THEN '4.0'::float8
-      ELSE '3.0'::float8 END END) AS BIGINT) AS "leaf_1", CAST(('0.0'::float8 +
-  CASE WHEN "f" < '0.10000000149011612'::float8 THEN '1.0'::float8 ELSE '2.0'::float8 END) AS BIGINT) AS "leaf_2"
+      ELSE '3.0'::float8 END END
+) AS BIGINT) AS "leaf_1", CAST(('0.0'::float8 +
+  CASE WHEN "f" < '0.10000000149011612'::float8 THEN '1.0'::float8 ELSE '2.0'::float8 END
+) AS BIGINT) AS "leaf_2"
 FROM "orders";
 
 -- query that nobody reads
 WITH stage_1 AS (
-SELECT "id", "x", "f", "n", "big", "price", "ok", "day", "at", "seen", "it's ""x\y] `z", "x" AS "v_1", "f" AS "v_2", "n" AS "v_3", "big" AS "v_4", "price" AS "v_5", "ok" AS "v_6", "day" AS "v_7", "at" AS "v_8", "seen" AS "v_9", CASE COLLATE("it's ""x\y] `z" || '.', 'case_sensitive') WHEN ('' || '.') THEN 0 WHEN ('A' || '.') THEN 1 WHEN ('O''Hare "ORD"' || '.') THEN 2 WHEN ('back\\slash' || '.') THEN 3 ELSE CASE WHEN "it's ""x\y] `z" IS NOT NULL THEN -1 END END AS "v_10"
+SELECT "id", "x", "f", "n", "big", "price", "ok", "day", "at", "seen",
+  "it's ""x\y] `z", "x" AS "v_1", "f" AS "v_2", "n" AS "v_3", "big" AS "v_4",
+  "price" AS "v_5", "ok" AS "v_6", "day" AS "v_7", "at" AS "v_8",
+  "seen" AS "v_9",
+  CASE COLLATE("it's ""x\y] `z" || '.', 'case_sensitive') WHEN ('' || '.') THEN 0 WHEN ('A' || '.') THEN 1 WHEN ('O''Hare "ORD"' || '.') THEN 2 WHEN ('back\\slash' || '.') THEN 3 ELSE CASE WHEN "it's ""x\y] `z" IS NOT NULL THEN -1 END END AS "v_10"
 FROM "orders"
 )
 SELECT "id", (((((4 +
@@ -136,7 +155,8 @@ SELECT "id", (((((4 +
   CASE WHEN "v_10" = 1 THEN 4 ELSE -4 END +
   CASE WHEN "v_3" >= 5
     THEN CASE WHEN "v_10" IN (1, 3) THEN 6 ELSE 2 END
-    ELSE CASE WHEN "v_10" IN (1, 3) THEN 2 ELSE -4 END END))))) * '0.125'::float8) AS "prediction"
+    ELSE CASE WHEN "v_10" IN (1, 3) THEN 2 ELSE -4 END END))))
+) * '0.125'::float8) AS "prediction"
 FROM stage_1;
 
 -- trees, statement 1
@@ -230,7 +250,8 @@ of line', NULL),
 
 -- query over the table of trees
 WITH stage_1 AS (
-SELECT "id", "x", "f", "n", "big", "price", "ok", "day", "at", "seen", "it's ""x\y] `z", ROW_NUMBER() OVER () AS "v_2"
+SELECT "id", "x", "f", "n", "big", "price", "ok", "day", "at", "seen",
+  "it's ""x\y] `z", ROW_NUMBER() OVER () AS "v_2"
 FROM "orders"
 ),
 stage_2 AS (
@@ -263,18 +284,22 @@ FROM stage_5;
 
 -- view
 CREATE VIEW "scored" AS
-SELECT "id", ('1.0'::float8 / ('1.0'::float8 + EXP(LEAST(GREATEST((-('-1.0'::float8 +
+SELECT "id",
+  ('1.0'::float8 / ('1.0'::float8 + EXP(LEAST(GREATEST((-('-1.0'::float8 +
   CASE WHEN "x" >= '0.1'::float8 AND "x" <= 'Infinity'::float8
     THEN '0.375'::float8
-    ELSE '-0.25'::float8 END)), -708::float8), 709::float8)))) AS "prediction"
+    ELSE '-0.25'::float8 END
+)), -708::float8), 709::float8)))) AS "prediction"
 FROM "orders";
 
 -- table
 CREATE TABLE "scored" AS
-SELECT "id", CAST(CASE WHEN (('1.0'::float8 / ('1.0'::float8 + EXP(LEAST(GREATEST((-('-1.0'::float8 +
+SELECT "id",
+  CAST(CASE WHEN (('1.0'::float8 / ('1.0'::float8 + EXP(LEAST(GREATEST((-('-1.0'::float8 +
   CASE WHEN "x" >= '0.1'::float8 AND "x" <= 'Infinity'::float8
     THEN '0.375'::float8
-    ELSE '-0.25'::float8 END)), -708::float8), 709::float8)))) > '0.5'::float8) THEN '1.0'::float8 ELSE '0.0'::float8 END AS BIGINT) AS "prediction"
+    ELSE '-0.25'::float8 END
+)), -708::float8), 709::float8)))) > '0.5'::float8) THEN '1.0'::float8 ELSE '0.0'::float8 END AS BIGINT) AS "prediction"
 FROM "orders"
 WHERE id > 7;
 
@@ -285,7 +310,8 @@ SELECT "id", "x", "f", (
   CASE WHEN "x" >= '0.1'::float8 AND "x" <= 'Infinity'::float8
     THEN '0.375'::float8
     ELSE '-0.25'::float8 END +
-  CASE WHEN "f" < '0.10000000149011612'::float8 THEN '0.5'::float8 ELSE '-0.5'::float8 END) AS "v_1", CASE WHEN "x" < '1e-300'::float8
+  CASE WHEN "f" < '0.10000000149011612'::float8 THEN '0.5'::float8 ELSE '-0.5'::float8 END) AS "v_1",
+  CASE WHEN "x" < '1e-300'::float8
     THEN '0.125'::float8
     ELSE CASE WHEN "x" >= '-Infinity'::float8 AND "x" <= 'Infinity'::float8
       THEN '0.75'::float8
@@ -299,18 +325,24 @@ SELECT "id", "x", "f", "v_1", "v_2", ('0.5'::float8 +
 FROM stage_1
 ),
 stage_3 AS (
-SELECT "id", "x", "f", "v_1", "v_2", "v_3", "v_4", "v_5", GREATEST("v_3", "v_4", "v_5") AS "v_6"
+SELECT "id", "x", "f", "v_1", "v_2", "v_3", "v_4", "v_5",
+  GREATEST("v_3", "v_4", "v_5") AS "v_6"
 FROM stage_2
 ),
 stage_4 AS (
-SELECT "id", "x", "f", "v_1", "v_2", "v_3", "v_4", "v_5", "v_6", EXP(LEAST(GREATEST(("v_3" - "v_6"), -708::float8), 709::float8)) AS "v_7", EXP(LEAST(GREATEST(("v_4" - "v_6"), -708::float8), 709::float8)) AS "v_8", EXP(LEAST(GREATEST(("v_5" - "v_6"), -708::float8), 709::float8)) AS "v_9"
+SELECT "id", "x", "f", "v_1", "v_2", "v_3", "v_4", "v_5", "v_6",
+  EXP(LEAST(GREATEST(("v_3" - "v_6"), -708::float8), 709::float8)) AS "v_7",
+  EXP(LEAST(GREATEST(("v_4" - "v_6"), -708::float8), 709::float8)) AS "v_8",
+  EXP(LEAST(GREATEST(("v_5" - "v_6"), -708::float8), 709::float8)) AS "v_9"
 FROM stage_3
 ),
 stage_5 AS (
-SELECT "id", "x", "f", "v_1", "v_2", "v_3", "v_4", "v_5", "v_6", "v_7", "v_8", "v_9", (("v_7" + "v_8") + "v_9") AS "v_10"
+SELECT "id", "x", "f", "v_1", "v_2", "v_3", "v_4", "v_5", "v_6", "v_7", "v_8",
+  "v_9", (("v_7" + "v_8") + "v_9") AS "v_10"
 FROM stage_4
 )
-SELECT "id", ("v_7" / "v_10") AS "prediction_0", ("v_8" / "v_10") AS "prediction_1", ("v_9" / "v_10") AS "prediction_2"
+SELECT "id", ("v_7" / "v_10") AS "prediction_0",
+  ("v_8" / "v_10") AS "prediction_1", ("v_9" / "v_10") AS "prediction_2"
 FROM stage_5;
 
 -- update
@@ -318,22 +350,28 @@ UPDATE "orders"
 SET "score" = ('1.0'::float8 / ('1.0'::float8 + EXP(LEAST(GREATEST((-('-1.0'::float8 +
   CASE WHEN "x" >= '0.1'::float8 AND "x" <= 'Infinity'::float8
     THEN '0.375'::float8
-    ELSE '-0.25'::float8 END)), -708::float8), 709::float8))));
+    ELSE '-0.25'::float8 END
+)), -708::float8), 709::float8))));
 
 -- contributions
 SELECT "id", ('0.0'::float8 +
-  CASE WHEN "x" >= '0.1'::float8 AND "x" <= 'Infinity'::float8 THEN '0.3125'::float8 ELSE '-0.3125'::float8 END) AS "x", '0.0'::float8 AS "f", '0.0'::float8 AS "n", '-0.9375'::float8 AS "bias"
+  CASE WHEN "x" >= '0.1'::float8 AND "x" <= 'Infinity'::float8 THEN '0.3125'::float8 ELSE '-0.3125'::float8 END
+) AS "x", '0.0'::float8 AS "f", '0.0'::float8 AS "n",
+  '-0.9375'::float8 AS "bias"
 FROM "orders";
 
 -- reasons
 WITH stage_1 AS (
 SELECT "id", ('0.0'::float8 +
-  CASE WHEN "x" >= '0.1'::float8 AND "x" <= 'Infinity'::float8 THEN '0.3125'::float8 ELSE '-0.3125'::float8 END) AS "v_6", ('0.0'::float8 +
-  CASE WHEN "f" < '0.10000000149011612'::float8 THEN '0.5'::float8 ELSE '-0.5'::float8 END) AS "v_7", ROW_NUMBER() OVER () AS "v_1"
+  CASE WHEN "x" >= '0.1'::float8 AND "x" <= 'Infinity'::float8 THEN '0.3125'::float8 ELSE '-0.3125'::float8 END
+) AS "v_6", ('0.0'::float8 +
+  CASE WHEN "f" < '0.10000000149011612'::float8 THEN '0.5'::float8 ELSE '-0.5'::float8 END
+) AS "v_7", ROW_NUMBER() OVER () AS "v_1"
 FROM "orders"
 ),
 stage_2 AS (
-SELECT row_of_data."id" AS "id", row_of_data."v_1" AS "v_1", feature_of_model."v_2" AS "v_2", feature_of_model."v_3" AS "v_3", CASE feature_of_model."v_2" WHEN 0 THEN row_of_data."v_6" WHEN 1 THEN row_of_data."v_7" ELSE '0.0'::float8 END AS "v_4"
+SELECT row_of_data."id" AS "id", row_of_data."v_1" AS "v_1",
+  feature_of_model."v_2" AS "v_2", feature_of_model."v_3" AS "v_3", CASE feature_of_model."v_2" WHEN 0 THEN row_of_data."v_6" WHEN 1 THEN row_of_data."v_7" ELSE '0.0'::float8 END AS "v_4"
 FROM stage_1 AS row_of_data
 CROSS JOIN (
 SELECT 0 AS "v_2", 'x' AS "v_3"
@@ -361,7 +399,10 @@ stage_3 AS (
 SELECT "id", "v_1", "v_3", "v_4", ROW_NUMBER() OVER (PARTITION BY "v_1" ORDER BY ABS("v_4") DESC, "v_2" ASC) AS "v_5"
 FROM stage_2
 )
-SELECT "id", MAX(CASE WHEN "v_5" = 1 THEN "v_3" END) AS "reason_1", MAX(CASE WHEN "v_5" = 1 THEN "v_4" END) AS "contribution_1", MAX(CASE WHEN "v_5" = 2 THEN "v_3" END) AS "reason_2", MAX(CASE WHEN "v_5" = 2 THEN "v_4" END) AS "contribution_2"
+SELECT "id", MAX(CASE WHEN "v_5" = 1 THEN "v_3" END) AS "reason_1",
+  MAX(CASE WHEN "v_5" = 1 THEN "v_4" END) AS "contribution_1",
+  MAX(CASE WHEN "v_5" = 2 THEN "v_3" END) AS "reason_2",
+  MAX(CASE WHEN "v_5" = 2 THEN "v_4" END) AS "contribution_2"
 FROM stage_3
 WHERE "v_5" <= 2
 GROUP BY "v_1", "id";
@@ -369,24 +410,53 @@ GROUP BY "v_1", "id";
 -- a table of reasons by Shapley values
 CREATE TABLE "reasons" AS
 WITH stage_1 AS (
-SELECT "id", "x", "f", "n", "big", "price", "ok", "day", "at", "seen", "it's ""x\y] `z", CASE WHEN "x" < 'Infinity'::float8 THEN '0.5'::float8 ELSE '0.0'::float8 END AS "v_1", CASE WHEN (NOT ("x" < 'Infinity'::float8) OR "x" IS NULL) AND ("x" IS NOT NULL AND "x" <= 'Infinity'::float8) THEN '0.5'::float8 ELSE '0.0'::float8 END AS "v_2", CASE WHEN (NOT ("x" < 'Infinity'::float8) OR "x" IS NULL) AND (NOT ("x" IS NOT NULL AND "x" <= 'Infinity'::float8) OR "x" IS NULL) THEN '0.5'::float8 ELSE '0.0'::float8 END AS "v_3", CASE WHEN "x" < '1e-300'::float8 THEN '0.5'::float8 ELSE '0.0'::float8 END AS "v_4", CASE WHEN (NOT ("x" < '1e-300'::float8) OR "x" IS NULL) AND (NOT ("x" >= '-Infinity'::float8 AND "x" <= 'Infinity'::float8) OR "x" IS NULL) THEN '0.5'::float8 ELSE '0.0'::float8 END AS "v_5", CASE WHEN (NOT ("x" < '1e-300'::float8) OR "x" IS NULL) AND ("x" >= '-Infinity'::float8 AND "x" <= 'Infinity'::float8) THEN '0.5'::float8 ELSE '0.0'::float8 END AS "v_6", CASE WHEN "n" < -7 THEN '0.5'::float8 ELSE '0.0'::float8 END AS "v_7", CASE WHEN (NOT ("n" < -7) OR "n" IS NULL) AND "n" IS NOT NULL THEN '0.5'::float8 ELSE '0.0'::float8 END AS "v_8", CASE WHEN (NOT ("n" < -7) OR "n" IS NULL) AND (NOT ("n" IS NOT NULL) OR "n" IS NULL) THEN '0.5'::float8 ELSE '0.0'::float8 END AS "v_9", CASE WHEN "x" < '3.0'::float8 THEN '0.5'::float8 ELSE '0.0'::float8 END AS "v_10", CASE WHEN COLLATE("it's ""x\y] `z" || '.', 'case_sensitive') IN (('' || '.'), ('A' || '.'), ('O''Hare "ORD"' || '.')) AND COLLATE("it's ""x\y] `z" || '.', 'case_sensitive') IN (('back\\slash' || '.'), ('end \\
-of line' || '.'), ('ﬁ ' || '.')) THEN '0.5'::float8 ELSE '0.0'::float8 END AS "v_11", CASE WHEN COLLATE("it's ""x\y] `z" || '.', 'case_sensitive') IN (('' || '.'), ('A' || '.'), ('O''Hare "ORD"' || '.')) AND (NOT (COLLATE("it's ""x\y] `z" || '.', 'case_sensitive') IN (('back\\slash' || '.'), ('end \\
-of line' || '.'), ('ﬁ ' || '.'))) OR "it's ""x\y] `z" IS NULL) THEN '0.5'::float8 ELSE '0.0'::float8 END AS "v_12", CASE WHEN COLLATE("it's ""x\y] `z" || '.', 'case_sensitive') IN (('' || '.'), ('A' || '.'), ('O''Hare "ORD"' || '.')) THEN '0.5'::float8 ELSE '0.0'::float8 END AS "v_13"
+SELECT "id", "x", "f", "n", "big", "price", "ok", "day", "at", "seen",
+  "it's ""x\y] `z",
+  CASE WHEN "x" < 'Infinity'::float8 THEN '0.5'::float8 ELSE '0.0'::float8 END AS "v_1",
+  CASE WHEN (NOT ("x" < 'Infinity'::float8) OR "x" IS NULL) AND ("x" IS NOT NULL AND "x" <= 'Infinity'::float8) THEN '0.5'::float8 ELSE '0.0'::float8 END AS "v_2",
+  CASE WHEN (NOT ("x" < 'Infinity'::float8) OR "x" IS NULL) AND (NOT ("x" IS NOT NULL AND "x" <= 'Infinity'::float8) OR "x" IS NULL) THEN '0.5'::float8 ELSE '0.0'::float8 END AS "v_3",
+  CASE WHEN "x" < '1e-300'::float8 THEN '0.5'::float8 ELSE '0.0'::float8 END AS "v_4",
+  CASE WHEN (NOT ("x" < '1e-300'::float8) OR "x" IS NULL) AND (NOT ("x" >= '-Infinity'::float8 AND "x" <= 'Infinity'::float8) OR "x" IS NULL) THEN '0.5'::float8 ELSE '0.0'::float8 END AS "v_5",
+  CASE WHEN (NOT ("x" < '1e-300'::float8) OR "x" IS NULL) AND ("x" >= '-Infinity'::float8 AND "x" <= 'Infinity'::float8) THEN '0.5'::float8 ELSE '0.0'::float8 END AS "v_6",
+  CASE WHEN "n" < -7 THEN '0.5'::float8 ELSE '0.0'::float8 END AS "v_7",
+  CASE WHEN (NOT ("n" < -7) OR "n" IS NULL) AND "n" IS NOT NULL THEN '0.5'::float8 ELSE '0.0'::float8 END AS "v_8",
+  CASE WHEN (NOT ("n" < -7) OR "n" IS NULL) AND (NOT ("n" IS NOT NULL) OR "n" IS NULL) THEN '0.5'::float8 ELSE '0.0'::float8 END AS "v_9",
+  CASE WHEN "x" < '3.0'::float8 THEN '0.5'::float8 ELSE '0.0'::float8 END AS "v_10",
+  CASE WHEN COLLATE("it's ""x\y] `z" || '.', 'case_sensitive') IN (('' || '.'), ('A' || '.'), ('O''Hare "ORD"' || '.')) AND COLLATE("it's ""x\y] `z" || '.', 'case_sensitive') IN (('back\\slash' || '.'), ('end \\
+of line' || '.'), ('ﬁ ' || '.')) THEN '0.5'::float8 ELSE '0.0'::float8 END AS "v_11",
+  CASE WHEN COLLATE("it's ""x\y] `z" || '.', 'case_sensitive') IN (('' || '.'), ('A' || '.'), ('O''Hare "ORD"' || '.')) AND (NOT (COLLATE("it's ""x\y] `z" || '.', 'case_sensitive') IN (('back\\slash' || '.'), ('end \\
+of line' || '.'), ('ﬁ ' || '.'))) OR "it's ""x\y] `z" IS NULL) THEN '0.5'::float8 ELSE '0.0'::float8 END AS "v_12",
+  CASE WHEN COLLATE("it's ""x\y] `z" || '.', 'case_sensitive') IN (('' || '.'), ('A' || '.'), ('O''Hare "ORD"' || '.')) THEN '0.5'::float8 ELSE '0.0'::float8 END AS "v_13"
 FROM "orders"
 WHERE id > 7
 ),
 stage_2 AS (
-SELECT "id", ((((CASE WHEN "x" >= '0.1'::float8 AND "x" <= 'Infinity'::float8 THEN '0.3125'::float8 ELSE '-0.3125'::float8 END +
+SELECT "id",
+  ((((CASE WHEN "x" >= '0.1'::float8 AND "x" <= 'Infinity'::float8 THEN '0.3125'::float8 ELSE '-0.3125'::float8 END +
   (('-0.166666666666667'::float8 + "v_1") + (('-0.333333333333333'::float8 + '2.0'::float8 * "v_2") + ('0.333333333333333'::float8 + '-2.0'::float8 * "v_3")))) + (
   (('-0.0416666666666667'::float8 + '0.25'::float8 * "v_4") + (('-0.0833333333333333'::float8 + '0.5'::float8 * "v_5") + ('-0.25'::float8 + '1.5'::float8 * "v_6"))) +
-  (('-0.333333333333333'::float8 + "v_10") * (('0.1875'::float8 + "v_11") + ('0.5625'::float8 + '3.0'::float8 * "v_12")) + ('0.375'::float8 + "v_13") * ('1.33333333333333'::float8 + '-4.0'::float8 * "v_10")))) + '12288.0'::float8) - '12288.0'::float8) AS "v_19", ((CASE WHEN "f" < '0.10000000149011612'::float8 THEN '0.5'::float8 ELSE '-0.5'::float8 END + '12288.0'::float8) - '12288.0'::float8) AS "v_20", (((('-0.166666666666667'::float8 + "v_7") + (('0.166666666666667'::float8 - "v_8") + ('-0.0833333333333333'::float8 + '0.5'::float8 * "v_9"))) + '12288.0'::float8) - '12288.0'::float8) AS "v_21", ((CASE WHEN "big" < 18446744073709551615 THEN '0.5'::float8 ELSE '-0.5'::float8 END + '12288.0'::float8) - '12288.0'::float8) AS "v_22", ((CASE WHEN "price" >= -1.005 THEN '-0.5'::float8 ELSE '0.5'::float8 END + '12288.0'::float8) - '12288.0'::float8) AS "v_23", (((CASE WHEN "ok" THEN '-0.5'::float8 ELSE '0.5'::float8 END + (
+  (('-0.333333333333333'::float8 + "v_10") * (('0.1875'::float8 + "v_11") + ('0.5625'::float8 + '3.0'::float8 * "v_12")) + ('0.375'::float8 + "v_13") * ('1.33333333333333'::float8 + '-4.0'::float8 * "v_10")))
+) + '12288.0'::float8) - '12288.0'::float8) AS "v_19",
+  ((CASE WHEN "f" < '0.10000000149011612'::float8 THEN '0.5'::float8 ELSE '-0.5'::float8 END + '12288.0'::float8) - '12288.0'::float8) AS "v_20",
+  (((('-0.166666666666667'::float8 + "v_7") + (('0.166666666666667'::float8 - "v_8") + ('-0.0833333333333333'::float8 + '0.5'::float8 * "v_9"))) + '12288.0'::float8) - '12288.0'::float8) AS "v_21",
+  ((CASE WHEN "big" < 18446744073709551615 THEN '0.5'::float8 ELSE '-0.5'::float8 END + '12288.0'::float8) - '12288.0'::float8) AS "v_22",
+  ((CASE WHEN "price" >= -1.005 THEN '-0.5'::float8 ELSE '0.5'::float8 END + '12288.0'::float8) - '12288.0'::float8) AS "v_23",
+  (((CASE WHEN "ok" THEN '-0.5'::float8 ELSE '0.5'::float8 END + (
   CASE WHEN NOT "ok" THEN '0.5'::float8 ELSE '-0.5'::float8 END +
-  CASE WHEN "ok" IS NOT NULL THEN '-0.5'::float8 ELSE '0.5'::float8 END)) + '12288.0'::float8) - '12288.0'::float8) AS "v_24", ((CASE WHEN "day" < DATE '2024-02-29' THEN '0.5'::float8 ELSE '-0.5'::float8 END + '12288.0'::float8) - '12288.0'::float8) AS "v_25", ((CASE WHEN "at" >= TIMESTAMP '2024-02-29 00:00:01.5' THEN '-0.5'::float8 ELSE '0.5'::float8 END + '12288.0'::float8) - '12288.0'::float8) AS "v_26", ((CASE WHEN "seen" < TIMESTAMPTZ '2024-02-29 00:00:00.000001+00:00' THEN '0.5'::float8 ELSE '-0.5'::float8 END + '12288.0'::float8) - '12288.0'::float8) AS "v_27", ((((('0.375'::float8 - "v_13") + (('0.333333333333333'::float8 + "v_10") * (('-0.1875'::float8 + "v_11") + ('-0.5625'::float8 + '3.0'::float8 * "v_12")) + ('-0.375'::float8 + "v_13") * ('2.66666666666667'::float8 + '-4.0'::float8 * "v_10"))) +
-  CASE WHEN COLLATE("it's ""x\y] `z" || '.', 'case_sensitive') = ('A' || '.') THEN '0.5'::float8 ELSE '-0.5'::float8 END) + '12288.0'::float8) - '12288.0'::float8) AS "v_28", ROW_NUMBER() OVER () AS "v_14"
+  CASE WHEN "ok" IS NOT NULL THEN '-0.5'::float8 ELSE '0.5'::float8 END)
+) + '12288.0'::float8) - '12288.0'::float8) AS "v_24",
+  ((CASE WHEN "day" < DATE '2024-02-29' THEN '0.5'::float8 ELSE '-0.5'::float8 END + '12288.0'::float8) - '12288.0'::float8) AS "v_25",
+  ((CASE WHEN "at" >= TIMESTAMP '2024-02-29 00:00:01.5' THEN '-0.5'::float8 ELSE '0.5'::float8 END + '12288.0'::float8) - '12288.0'::float8) AS "v_26",
+  ((CASE WHEN "seen" < TIMESTAMPTZ '2024-02-29 00:00:00.000001+00:00' THEN '0.5'::float8 ELSE '-0.5'::float8 END + '12288.0'::float8) - '12288.0'::float8) AS "v_27",
+  ((((('0.375'::float8 - "v_13") + (('0.333333333333333'::float8 + "v_10") * (('-0.1875'::float8 + "v_11") + ('-0.5625'::float8 + '3.0'::float8 * "v_12")) + ('-0.375'::float8 + "v_13") * ('2.66666666666667'::float8 + '-4.0'::float8 * "v_10"))) +
+  CASE WHEN COLLATE("it's ""x\y] `z" || '.', 'case_sensitive') = ('A' || '.') THEN '0.5'::float8 ELSE '-0.5'::float8 END
+) + '12288.0'::float8) - '12288.0'::float8) AS "v_28",
+  ROW_NUMBER() OVER () AS "v_14"
 FROM stage_1
 ),
 stage_3 AS (
-SELECT row_of_data."id" AS "id", row_of_data."v_14" AS "v_14", feature_of_model."v_15" AS "v_15", feature_of_model."v_16" AS "v_16", CASE feature_of_model."v_15" WHEN 0 THEN row_of_data."v_19" WHEN 1 THEN row_of_data."v_20" WHEN 2 THEN row_of_data."v_21" WHEN 3 THEN row_of_data."v_22" WHEN 4 THEN row_of_data."v_23" WHEN 5 THEN row_of_data."v_24" WHEN 6 THEN row_of_data."v_25" WHEN 7 THEN row_of_data."v_26" WHEN 8 THEN row_of_data."v_27" WHEN 9 THEN row_of_data."v_28" ELSE '0.0'::float8 END AS "v_17"
+SELECT row_of_data."id" AS "id", row_of_data."v_14" AS "v_14",
+  feature_of_model."v_15" AS "v_15", feature_of_model."v_16" AS "v_16", CASE feature_of_model."v_15" WHEN 0 THEN row_of_data."v_19" WHEN 1 THEN row_of_data."v_20" WHEN 2 THEN row_of_data."v_21" WHEN 3 THEN row_of_data."v_22" WHEN 4 THEN row_of_data."v_23" WHEN 5 THEN row_of_data."v_24" WHEN 6 THEN row_of_data."v_25" WHEN 7 THEN row_of_data."v_26" WHEN 8 THEN row_of_data."v_27" WHEN 9 THEN row_of_data."v_28" ELSE '0.0'::float8 END AS "v_17"
 FROM stage_2 AS row_of_data
 CROSS JOIN (
 SELECT 0 AS "v_15", 'x' AS "v_16"
@@ -414,14 +484,26 @@ stage_4 AS (
 SELECT "id", "v_14", "v_16", "v_17", ROW_NUMBER() OVER (PARTITION BY "v_14" ORDER BY "v_17" DESC, "v_15" ASC) AS "v_18"
 FROM stage_3
 )
-SELECT "id", MAX(CASE WHEN "v_18" = 1 AND "v_17" > '0.0'::float8 THEN "v_16" END) AS "reason_1", MAX(CASE WHEN "v_18" = 1 AND "v_17" > '0.0'::float8 THEN "v_17" END) AS "contribution_1"
+SELECT "id",
+  MAX(CASE WHEN "v_18" = 1 AND "v_17" > '0.0'::float8 THEN "v_16" END) AS "reason_1",
+  MAX(CASE WHEN "v_18" = 1 AND "v_17" > '0.0'::float8 THEN "v_17" END) AS "contribution_1"
 FROM stage_4
 WHERE "v_18" <= 1
 GROUP BY "v_14", "id";
 
 -- drift
 WITH stage_1 AS (
-SELECT COUNT(*) AS "v_1", SUM(CASE WHEN "x" IS NULL OR NOT ("x" <= 'Infinity'::float8) THEN 1 ELSE 0 END) AS "v_2", SUM(CASE WHEN "x" < '0.1'::float8 AND "x" IS NOT NULL AND "x" <= 'Infinity'::float8 THEN 1 ELSE 0 END) AS "v_3", SUM(CASE WHEN "x" >= '0.1'::float8 AND "x" IS NOT NULL AND "x" <= 'Infinity'::float8 THEN 1 ELSE 0 END) AS "v_4", SUM(CASE WHEN "ok" IS NULL THEN 1 ELSE 0 END) AS "v_5", SUM(CASE WHEN NOT "ok" AND "ok" IS NOT NULL THEN 1 ELSE 0 END) AS "v_6", SUM(CASE WHEN "ok" AND "ok" IS NOT NULL THEN 1 ELSE 0 END) AS "v_7", SUM(CASE WHEN "it's ""x\y] `z" IS NULL THEN 1 ELSE 0 END) AS "v_8", SUM(CASE WHEN COLLATE("it's ""x\y] `z" || '.', 'case_sensitive') = ('O''Hare "ORD"' || '.') THEN 1 ELSE 0 END) AS "v_9", SUM(CASE WHEN COLLATE("it's ""x\y] `z" || '.', 'case_sensitive') = ('' || '.') THEN 1 ELSE 0 END) AS "v_10", SUM(CASE WHEN "it's ""x\y] `z" IS NOT NULL AND NOT (COLLATE("it's ""x\y] `z" || '.', 'case_sensitive') IN (('O''Hare "ORD"' || '.'), ('' || '.'))) THEN 1 ELSE 0 END) AS "v_11"
+SELECT COUNT(*) AS "v_1",
+  SUM(CASE WHEN "x" IS NULL OR NOT ("x" <= 'Infinity'::float8) THEN 1 ELSE 0 END) AS "v_2",
+  SUM(CASE WHEN "x" < '0.1'::float8 AND "x" IS NOT NULL AND "x" <= 'Infinity'::float8 THEN 1 ELSE 0 END) AS "v_3",
+  SUM(CASE WHEN "x" >= '0.1'::float8 AND "x" IS NOT NULL AND "x" <= 'Infinity'::float8 THEN 1 ELSE 0 END) AS "v_4",
+  SUM(CASE WHEN "ok" IS NULL THEN 1 ELSE 0 END) AS "v_5",
+  SUM(CASE WHEN NOT "ok" AND "ok" IS NOT NULL THEN 1 ELSE 0 END) AS "v_6",
+  SUM(CASE WHEN "ok" AND "ok" IS NOT NULL THEN 1 ELSE 0 END) AS "v_7",
+  SUM(CASE WHEN "it's ""x\y] `z" IS NULL THEN 1 ELSE 0 END) AS "v_8",
+  SUM(CASE WHEN COLLATE("it's ""x\y] `z" || '.', 'case_sensitive') = ('O''Hare "ORD"' || '.') THEN 1 ELSE 0 END) AS "v_9",
+  SUM(CASE WHEN COLLATE("it's ""x\y] `z" || '.', 'case_sensitive') = ('' || '.') THEN 1 ELSE 0 END) AS "v_10",
+  SUM(CASE WHEN "it's ""x\y] `z" IS NOT NULL AND NOT (COLLATE("it's ""x\y] `z" || '.', 'case_sensitive') IN (('O''Hare "ORD"' || '.'), ('' || '.'))) THEN 1 ELSE 0 END) AS "v_11"
 FROM "orders"
 ),
 stage_2 AS (

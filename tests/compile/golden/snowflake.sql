@@ -24,7 +24,8 @@
   IFF(COLLATE("it's ""x\y] `z", 'utf8') IN ('', 'A', 'O''Hare "ORD"'),
     IFF("x" < '3.0'::FLOAT, '1.5'::FLOAT, '2.0'::FLOAT),
     '0.5'::FLOAT) +
-  IFF(COLLATE("it's ""x\y] `z", 'utf8') = 'A', '0.5'::FLOAT, '-0.5'::FLOAT)))));
+  IFF(COLLATE("it's ""x\y] `z", 'utf8') = 'A', '0.5'::FLOAT, '-0.5'::FLOAT))))
+);
 
 -- query, of all columns
 SELECT *, ('1.0'::FLOAT / ('1.0'::FLOAT + EXP(LEAST(GREATEST((-('-1.0'::FLOAT +
@@ -36,7 +37,8 @@ WHERE 1 = 1;
 WITH stage_1 AS (
 SELECT "id", "x", "f", (
   IFF("x" >= '0.1'::FLOAT AND "x" <= 'inf'::FLOAT, '0.375'::FLOAT, '-0.25'::FLOAT) +
-  IFF("f" < '0.10000000149011612'::FLOAT, '0.5'::FLOAT, '-0.5'::FLOAT)) AS "v_1", IFF("x" < '1e-300'::FLOAT,
+  IFF("f" < '0.10000000149011612'::FLOAT, '0.5'::FLOAT, '-0.5'::FLOAT)) AS "v_1",
+  IFF("x" < '1e-300'::FLOAT,
     '0.125'::FLOAT,
     IFF("x" >= '-inf'::FLOAT AND "x" <= 'inf'::FLOAT, '0.75'::FLOAT, '0.25'::FLOAT)) AS "v_2"
 FROM "orders"
@@ -47,14 +49,16 @@ SELECT "id", "x", "f", "v_1", "v_2", ('0.5'::FLOAT +
   "v_2") AS "v_5"
 FROM stage_1
 )
-SELECT "id", CAST(CASE WHEN ("v_3" >= GREATEST("v_4", "v_5")) THEN '0.0'::FLOAT WHEN ("v_4" >= "v_5") THEN '1.0'::FLOAT ELSE '2.0'::FLOAT END AS NUMBER(38, 0)) AS "prediction"
+SELECT "id",
+  CAST(CASE WHEN ("v_3" >= GREATEST("v_4", "v_5")) THEN '0.0'::FLOAT WHEN ("v_4" >= "v_5") THEN '1.0'::FLOAT ELSE '2.0'::FLOAT END AS NUMBER(38, 0)) AS "prediction"
 FROM stage_2;
 
 -- query in stages
 WITH stage_1 AS (
 SELECT "id", "x", "f", (
   IFF("x" >= '0.1'::FLOAT AND "x" <= 'inf'::FLOAT, '0.375'::FLOAT, '-0.25'::FLOAT) +
-  IFF("f" < '0.10000000149011612'::FLOAT, '0.5'::FLOAT, '-0.5'::FLOAT)) AS "v_1", IFF("x" < '1e-300'::FLOAT,
+  IFF("f" < '0.10000000149011612'::FLOAT, '0.5'::FLOAT, '-0.5'::FLOAT)) AS "v_1",
+  IFF("x" < '1e-300'::FLOAT,
     '0.125'::FLOAT,
     IFF("x" >= '-inf'::FLOAT AND "x" <= 'inf'::FLOAT, '0.75'::FLOAT, '0.25'::FLOAT)) AS "v_2"
 FROM "orders"
@@ -66,32 +70,44 @@ SELECT "id", "x", "f", "v_1", "v_2", ('0.5'::FLOAT +
 FROM stage_1
 ),
 stage_3 AS (
-SELECT "id", "x", "f", "v_1", "v_2", "v_3", "v_4", "v_5", GREATEST("v_3", "v_4", "v_5") AS "v_6"
+SELECT "id", "x", "f", "v_1", "v_2", "v_3", "v_4", "v_5",
+  GREATEST("v_3", "v_4", "v_5") AS "v_6"
 FROM stage_2
 ),
 stage_4 AS (
-SELECT "id", "x", "f", "v_1", "v_2", "v_3", "v_4", "v_5", "v_6", EXP(LEAST(GREATEST(("v_3" - "v_6"), -708), 709)) AS "v_7", EXP(LEAST(GREATEST(("v_4" - "v_6"), -708), 709)) AS "v_8", EXP(LEAST(GREATEST(("v_5" - "v_6"), -708), 709)) AS "v_9"
+SELECT "id", "x", "f", "v_1", "v_2", "v_3", "v_4", "v_5", "v_6",
+  EXP(LEAST(GREATEST(("v_3" - "v_6"), -708), 709)) AS "v_7",
+  EXP(LEAST(GREATEST(("v_4" - "v_6"), -708), 709)) AS "v_8",
+  EXP(LEAST(GREATEST(("v_5" - "v_6"), -708), 709)) AS "v_9"
 FROM stage_3
 ),
 stage_5 AS (
-SELECT "id", "x", "f", "v_1", "v_2", "v_3", "v_4", "v_5", "v_6", "v_7", "v_8", "v_9", (("v_7" + "v_8") + "v_9") AS "v_10"
+SELECT "id", "x", "f", "v_1", "v_2", "v_3", "v_4", "v_5", "v_6", "v_7", "v_8",
+  "v_9", (("v_7" + "v_8") + "v_9") AS "v_10"
 FROM stage_4
 )
-SELECT "id", ("v_7" / "v_10") AS "prediction_0", ("v_8" / "v_10") AS "prediction_1", ("v_9" / "v_10") AS "prediction_2"
+SELECT "id", ("v_7" / "v_10") AS "prediction_0",
+  ("v_8" / "v_10") AS "prediction_1", ("v_9" / "v_10") AS "prediction_2"
 FROM stage_5;
 
 -- leaves
 SELECT "id", CAST(('0.0'::FLOAT +
-  IFF("x" >= '0.1'::FLOAT AND "x" <= 'inf'::FLOAT, '2.0'::FLOAT, '1.0'::FLOAT)) AS NUMBER(38, 0)) AS "leaf_0", CAST(('0.0'::FLOAT +
+  IFF("x" >= '0.1'::FLOAT AND "x" <= 'inf'::FLOAT, '2.0'::FLOAT, '1.0'::FLOAT)) AS NUMBER(38, 0)) AS "leaf_0",
+  CAST(('0.0'::FLOAT +
   IFF("x" < '1e-300'::FLOAT,
     '1.0'::FLOAT,
-    IFF("x" >= '-inf'::FLOAT AND "x" <= 'inf'::FLOAT, '4.0'::FLOAT, '3.0'::FLOAT))) AS NUMBER(38, 0)) AS "leaf_1", CAST(('0.0'::FLOAT +
+    IFF("x" >= '-inf'::FLOAT AND "x" <= 'inf'::FLOAT, '4.0'::FLOAT, '3.0'::FLOAT))
+) AS NUMBER(38, 0)) AS "leaf_1", CAST(('0.0'::FLOAT +
   IFF("f" < '0.10000000149011612'::FLOAT, '1.0'::FLOAT, '2.0'::FLOAT)) AS NUMBER(38, 0)) AS "leaf_2"
 FROM "orders";
 
 -- query that nobody reads
 WITH stage_1 AS (
-SELECT "id", "x", "f", "n", "big", "price", "ok", "day", "at", "seen", "it's ""x\y] `z", "x" AS "v_1", "f" AS "v_2", "n" AS "v_3", "big" AS "v_4", "price" AS "v_5", "ok" AS "v_6", "day" AS "v_7", "at" AS "v_8", "seen" AS "v_9", CASE COLLATE("it's ""x\y] `z", 'utf8') WHEN '' THEN 0 WHEN 'A' THEN 1 WHEN 'O''Hare "ORD"' THEN 2 WHEN 'back\\slash' THEN 3 ELSE CASE WHEN "it's ""x\y] `z" IS NOT NULL THEN -1 END END AS "v_10"
+SELECT "id", "x", "f", "n", "big", "price", "ok", "day", "at", "seen",
+  "it's ""x\y] `z", "x" AS "v_1", "f" AS "v_2", "n" AS "v_3", "big" AS "v_4",
+  "price" AS "v_5", "ok" AS "v_6", "day" AS "v_7", "at" AS "v_8",
+  "seen" AS "v_9",
+  CASE COLLATE("it's ""x\y] `z", 'utf8') WHEN '' THEN 0 WHEN 'A' THEN 1 WHEN 'O''Hare "ORD"' THEN 2 WHEN 'back\\slash' THEN 3 ELSE CASE WHEN "it's ""x\y] `z" IS NOT NULL THEN -1 END END AS "v_10"
 FROM "orders"
 )
 SELECT "id", (((((4 +
@@ -112,7 +128,8 @@ SELECT "id", (((((4 +
     -4)) + (
   IFF("v_10" IN (0, 1, 2), IFF("v_1" < '3.0'::FLOAT, 12, 16), 4) + (
   IFF("v_10" = 1, 4, -4) +
-  ARRAY_CONSTRUCT(2,-4,6,2,2,-4,6,2)[IFF("v_1" < '3.0'::FLOAT, 0, 4) + IFF("v_3" >= 5, 2, 0) + IFF("v_10" IN (1, 3), 0, 1)]::FLOAT))))) * '0.125'::FLOAT) AS "prediction"
+  ARRAY_CONSTRUCT(2,-4,6,2,2,-4,6,2)[IFF("v_1" < '3.0'::FLOAT, 0, 4) + IFF("v_3" >= 5, 2, 0) + IFF("v_10" IN (1, 3), 0, 1)]::FLOAT))))
+) * '0.125'::FLOAT) AS "prediction"
 FROM stage_1;
 
 -- trees, statement 1
@@ -204,7 +221,8 @@ UNION ALL SELECT 54, NULL, 14, 2, 0, NULL, 54, 54, 54, NULL, NULL, NULL, NULL, N
 
 -- query over the table of trees
 WITH stage_1 AS (
-SELECT "id", "x", "f", "n", "big", "price", "ok", "day", "at", "seen", "it's ""x\y] `z", ROW_NUMBER() OVER (ORDER BY 1) AS "v_2"
+SELECT "id", "x", "f", "n", "big", "price", "ok", "day", "at", "seen",
+  "it's ""x\y] `z", ROW_NUMBER() OVER (ORDER BY 1) AS "v_2"
 FROM "orders"
 ),
 stage_2 AS (
@@ -237,13 +255,15 @@ FROM stage_5;
 
 -- view
 CREATE VIEW "scored" AS
-SELECT "id", ('1.0'::FLOAT / ('1.0'::FLOAT + EXP(LEAST(GREATEST((-('-1.0'::FLOAT +
+SELECT "id",
+  ('1.0'::FLOAT / ('1.0'::FLOAT + EXP(LEAST(GREATEST((-('-1.0'::FLOAT +
   IFF("x" >= '0.1'::FLOAT AND "x" <= 'inf'::FLOAT, '0.375'::FLOAT, '-0.25'::FLOAT))), -708), 709)))) AS "prediction"
 FROM "orders";
 
 -- table
 CREATE TABLE "scored" AS
-SELECT "id", CAST(CASE WHEN (('1.0'::FLOAT / ('1.0'::FLOAT + EXP(LEAST(GREATEST((-('-1.0'::FLOAT +
+SELECT "id",
+  CAST(CASE WHEN (('1.0'::FLOAT / ('1.0'::FLOAT + EXP(LEAST(GREATEST((-('-1.0'::FLOAT +
   IFF("x" >= '0.1'::FLOAT AND "x" <= 'inf'::FLOAT, '0.375'::FLOAT, '-0.25'::FLOAT))), -708), 709)))) > '0.5'::FLOAT) THEN '1.0'::FLOAT ELSE '0.0'::FLOAT END AS NUMBER(38, 0)) AS "prediction"
 FROM "orders"
 WHERE id > 7;
@@ -253,7 +273,8 @@ CREATE TABLE "scored" AS
 WITH stage_1 AS (
 SELECT "id", "x", "f", (
   IFF("x" >= '0.1'::FLOAT AND "x" <= 'inf'::FLOAT, '0.375'::FLOAT, '-0.25'::FLOAT) +
-  IFF("f" < '0.10000000149011612'::FLOAT, '0.5'::FLOAT, '-0.5'::FLOAT)) AS "v_1", IFF("x" < '1e-300'::FLOAT,
+  IFF("f" < '0.10000000149011612'::FLOAT, '0.5'::FLOAT, '-0.5'::FLOAT)) AS "v_1",
+  IFF("x" < '1e-300'::FLOAT,
     '0.125'::FLOAT,
     IFF("x" >= '-inf'::FLOAT AND "x" <= 'inf'::FLOAT, '0.75'::FLOAT, '0.25'::FLOAT)) AS "v_2"
 FROM "orders"
@@ -265,18 +286,24 @@ SELECT "id", "x", "f", "v_1", "v_2", ('0.5'::FLOAT +
 FROM stage_1
 ),
 stage_3 AS (
-SELECT "id", "x", "f", "v_1", "v_2", "v_3", "v_4", "v_5", GREATEST("v_3", "v_4", "v_5") AS "v_6"
+SELECT "id", "x", "f", "v_1", "v_2", "v_3", "v_4", "v_5",
+  GREATEST("v_3", "v_4", "v_5") AS "v_6"
 FROM stage_2
 ),
 stage_4 AS (
-SELECT "id", "x", "f", "v_1", "v_2", "v_3", "v_4", "v_5", "v_6", EXP(LEAST(GREATEST(("v_3" - "v_6"), -708), 709)) AS "v_7", EXP(LEAST(GREATEST(("v_4" - "v_6"), -708), 709)) AS "v_8", EXP(LEAST(GREATEST(("v_5" - "v_6"), -708), 709)) AS "v_9"
+SELECT "id", "x", "f", "v_1", "v_2", "v_3", "v_4", "v_5", "v_6",
+  EXP(LEAST(GREATEST(("v_3" - "v_6"), -708), 709)) AS "v_7",
+  EXP(LEAST(GREATEST(("v_4" - "v_6"), -708), 709)) AS "v_8",
+  EXP(LEAST(GREATEST(("v_5" - "v_6"), -708), 709)) AS "v_9"
 FROM stage_3
 ),
 stage_5 AS (
-SELECT "id", "x", "f", "v_1", "v_2", "v_3", "v_4", "v_5", "v_6", "v_7", "v_8", "v_9", (("v_7" + "v_8") + "v_9") AS "v_10"
+SELECT "id", "x", "f", "v_1", "v_2", "v_3", "v_4", "v_5", "v_6", "v_7", "v_8",
+  "v_9", (("v_7" + "v_8") + "v_9") AS "v_10"
 FROM stage_4
 )
-SELECT "id", ("v_7" / "v_10") AS "prediction_0", ("v_8" / "v_10") AS "prediction_1", ("v_9" / "v_10") AS "prediction_2"
+SELECT "id", ("v_7" / "v_10") AS "prediction_0",
+  ("v_8" / "v_10") AS "prediction_1", ("v_9" / "v_10") AS "prediction_2"
 FROM stage_5;
 
 -- update
@@ -286,18 +313,23 @@ SET "score" = ('1.0'::FLOAT / ('1.0'::FLOAT + EXP(LEAST(GREATEST((-('-1.0'::FLOA
 
 -- contributions
 SELECT "id", ('0.0'::FLOAT +
-  IFF("x" >= '0.1'::FLOAT AND "x" <= 'inf'::FLOAT, '0.3125'::FLOAT, '-0.3125'::FLOAT)) AS "x", '0.0'::FLOAT AS "f", '0.0'::FLOAT AS "n", '-0.9375'::FLOAT AS "bias"
+  IFF("x" >= '0.1'::FLOAT AND "x" <= 'inf'::FLOAT, '0.3125'::FLOAT, '-0.3125'::FLOAT)
+) AS "x", '0.0'::FLOAT AS "f", '0.0'::FLOAT AS "n",
+  '-0.9375'::FLOAT AS "bias"
 FROM "orders";
 
 -- reasons
 WITH stage_1 AS (
 SELECT "id", ('0.0'::FLOAT +
-  IFF("x" >= '0.1'::FLOAT AND "x" <= 'inf'::FLOAT, '0.3125'::FLOAT, '-0.3125'::FLOAT)) AS "v_6", ('0.0'::FLOAT +
-  IFF("f" < '0.10000000149011612'::FLOAT, '0.5'::FLOAT, '-0.5'::FLOAT)) AS "v_7", ROW_NUMBER() OVER (ORDER BY 1) AS "v_1"
+  IFF("x" >= '0.1'::FLOAT AND "x" <= 'inf'::FLOAT, '0.3125'::FLOAT, '-0.3125'::FLOAT)
+) AS "v_6", ('0.0'::FLOAT +
+  IFF("f" < '0.10000000149011612'::FLOAT, '0.5'::FLOAT, '-0.5'::FLOAT)) AS "v_7",
+  ROW_NUMBER() OVER (ORDER BY 1) AS "v_1"
 FROM "orders"
 ),
 stage_2 AS (
-SELECT row_of_data."id" AS "id", row_of_data."v_1" AS "v_1", feature_of_model."v_2" AS "v_2", feature_of_model."v_3" AS "v_3", CASE feature_of_model."v_2" WHEN 0 THEN row_of_data."v_6" WHEN 1 THEN row_of_data."v_7" ELSE '0.0'::FLOAT END AS "v_4"
+SELECT row_of_data."id" AS "id", row_of_data."v_1" AS "v_1",
+  feature_of_model."v_2" AS "v_2", feature_of_model."v_3" AS "v_3", CASE feature_of_model."v_2" WHEN 0 THEN row_of_data."v_6" WHEN 1 THEN row_of_data."v_7" ELSE '0.0'::FLOAT END AS "v_4"
 FROM stage_1 AS row_of_data
 CROSS JOIN (
 SELECT 0 AS "v_2", 'x' AS "v_3"
@@ -325,7 +357,10 @@ stage_3 AS (
 SELECT "id", "v_1", "v_3", "v_4", ROW_NUMBER() OVER (PARTITION BY "v_1" ORDER BY ABS("v_4") DESC, "v_2" ASC) AS "v_5"
 FROM stage_2
 )
-SELECT "id", MAX(CASE WHEN "v_5" = 1 THEN "v_3" END) AS "reason_1", MAX(CASE WHEN "v_5" = 1 THEN "v_4" END) AS "contribution_1", MAX(CASE WHEN "v_5" = 2 THEN "v_3" END) AS "reason_2", MAX(CASE WHEN "v_5" = 2 THEN "v_4" END) AS "contribution_2"
+SELECT "id", MAX(CASE WHEN "v_5" = 1 THEN "v_3" END) AS "reason_1",
+  MAX(CASE WHEN "v_5" = 1 THEN "v_4" END) AS "contribution_1",
+  MAX(CASE WHEN "v_5" = 2 THEN "v_3" END) AS "reason_2",
+  MAX(CASE WHEN "v_5" = 2 THEN "v_4" END) AS "contribution_2"
 FROM stage_3
 WHERE "v_5" <= 2
 GROUP BY "v_1", "id";
@@ -333,22 +368,51 @@ GROUP BY "v_1", "id";
 -- a table of reasons by Shapley values
 CREATE TABLE "reasons" AS
 WITH stage_1 AS (
-SELECT "id", "x", "f", "n", "big", "price", "ok", "day", "at", "seen", "it's ""x\y] `z", IFF("x" < 'inf'::FLOAT, '0.5'::FLOAT, '0.0'::FLOAT) AS "v_1", IFF((NOT ("x" < 'inf'::FLOAT) OR "x" IS NULL) AND ("x" IS NOT NULL AND "x" <= 'inf'::FLOAT), '0.5'::FLOAT, '0.0'::FLOAT) AS "v_2", IFF((NOT ("x" < 'inf'::FLOAT) OR "x" IS NULL) AND (NOT ("x" IS NOT NULL AND "x" <= 'inf'::FLOAT) OR "x" IS NULL), '0.5'::FLOAT, '0.0'::FLOAT) AS "v_3", IFF("x" < '1e-300'::FLOAT, '0.5'::FLOAT, '0.0'::FLOAT) AS "v_4", IFF((NOT ("x" < '1e-300'::FLOAT) OR "x" IS NULL) AND (NOT ("x" >= '-inf'::FLOAT AND "x" <= 'inf'::FLOAT) OR "x" IS NULL), '0.5'::FLOAT, '0.0'::FLOAT) AS "v_5", IFF((NOT ("x" < '1e-300'::FLOAT) OR "x" IS NULL) AND ("x" >= '-inf'::FLOAT AND "x" <= 'inf'::FLOAT), '0.5'::FLOAT, '0.0'::FLOAT) AS "v_6", IFF("n" < -7, '0.5'::FLOAT, '0.0'::FLOAT) AS "v_7", IFF((NOT ("n" < -7) OR "n" IS NULL) AND "n" IS NOT NULL, '0.5'::FLOAT, '0.0'::FLOAT) AS "v_8", IFF((NOT ("n" < -7) OR "n" IS NULL) AND (NOT ("n" IS NOT NULL) OR "n" IS NULL), '0.5'::FLOAT, '0.0'::FLOAT) AS "v_9", IFF("x" < '3.0'::FLOAT, '0.5'::FLOAT, '0.0'::FLOAT) AS "v_10", IFF(COLLATE("it's ""x\y] `z", 'utf8') IN ('', 'A', 'O''Hare "ORD"') AND COLLATE("it's ""x\y] `z", 'utf8') IN ('back\\slash', 'end \\\nof line', 'ﬁ '), '0.5'::FLOAT, '0.0'::FLOAT) AS "v_11", IFF(COLLATE("it's ""x\y] `z", 'utf8') IN ('', 'A', 'O''Hare "ORD"') AND (NOT (COLLATE("it's ""x\y] `z", 'utf8') IN ('back\\slash', 'end \\\nof line', 'ﬁ ')) OR "it's ""x\y] `z" IS NULL), '0.5'::FLOAT, '0.0'::FLOAT) AS "v_12", IFF(COLLATE("it's ""x\y] `z", 'utf8') IN ('', 'A', 'O''Hare "ORD"'), '0.5'::FLOAT, '0.0'::FLOAT) AS "v_13"
+SELECT "id", "x", "f", "n", "big", "price", "ok", "day", "at", "seen",
+  "it's ""x\y] `z",
+  IFF("x" < 'inf'::FLOAT, '0.5'::FLOAT, '0.0'::FLOAT) AS "v_1",
+  IFF((NOT ("x" < 'inf'::FLOAT) OR "x" IS NULL) AND ("x" IS NOT NULL AND "x" <= 'inf'::FLOAT), '0.5'::FLOAT, '0.0'::FLOAT) AS "v_2",
+  IFF((NOT ("x" < 'inf'::FLOAT) OR "x" IS NULL) AND (NOT ("x" IS NOT NULL AND "x" <= 'inf'::FLOAT) OR "x" IS NULL), '0.5'::FLOAT, '0.0'::FLOAT) AS "v_3",
+  IFF("x" < '1e-300'::FLOAT, '0.5'::FLOAT, '0.0'::FLOAT) AS "v_4",
+  IFF((NOT ("x" < '1e-300'::FLOAT) OR "x" IS NULL) AND (NOT ("x" >= '-inf'::FLOAT AND "x" <= 'inf'::FLOAT) OR "x" IS NULL), '0.5'::FLOAT, '0.0'::FLOAT) AS "v_5",
+  IFF((NOT ("x" < '1e-300'::FLOAT) OR "x" IS NULL) AND ("x" >= '-inf'::FLOAT AND "x" <= 'inf'::FLOAT), '0.5'::FLOAT, '0.0'::FLOAT) AS "v_6",
+  IFF("n" < -7, '0.5'::FLOAT, '0.0'::FLOAT) AS "v_7",
+  IFF((NOT ("n" < -7) OR "n" IS NULL) AND "n" IS NOT NULL, '0.5'::FLOAT, '0.0'::FLOAT) AS "v_8",
+  IFF((NOT ("n" < -7) OR "n" IS NULL) AND (NOT ("n" IS NOT NULL) OR "n" IS NULL), '0.5'::FLOAT, '0.0'::FLOAT) AS "v_9",
+  IFF("x" < '3.0'::FLOAT, '0.5'::FLOAT, '0.0'::FLOAT) AS "v_10",
+  IFF(COLLATE("it's ""x\y] `z", 'utf8') IN ('', 'A', 'O''Hare "ORD"') AND COLLATE("it's ""x\y] `z", 'utf8') IN ('back\\slash', 'end \\\nof line', 'ﬁ '), '0.5'::FLOAT, '0.0'::FLOAT) AS "v_11",
+  IFF(COLLATE("it's ""x\y] `z", 'utf8') IN ('', 'A', 'O''Hare "ORD"') AND (NOT (COLLATE("it's ""x\y] `z", 'utf8') IN ('back\\slash', 'end \\\nof line', 'ﬁ ')) OR "it's ""x\y] `z" IS NULL), '0.5'::FLOAT, '0.0'::FLOAT) AS "v_12",
+  IFF(COLLATE("it's ""x\y] `z", 'utf8') IN ('', 'A', 'O''Hare "ORD"'), '0.5'::FLOAT, '0.0'::FLOAT) AS "v_13"
 FROM "orders"
 WHERE id > 7
 ),
 stage_2 AS (
-SELECT "id", ((((IFF("x" >= '0.1'::FLOAT AND "x" <= 'inf'::FLOAT, '0.3125'::FLOAT, '-0.3125'::FLOAT) +
+SELECT "id",
+  ((((IFF("x" >= '0.1'::FLOAT AND "x" <= 'inf'::FLOAT, '0.3125'::FLOAT, '-0.3125'::FLOAT) +
   (('-0.166666666666667'::FLOAT + "v_1") + (('-0.333333333333333'::FLOAT + '2.0'::FLOAT * "v_2") + ('0.333333333333333'::FLOAT + '-2.0'::FLOAT * "v_3")))) + (
   (('-0.0416666666666667'::FLOAT + '0.25'::FLOAT * "v_4") + (('-0.0833333333333333'::FLOAT + '0.5'::FLOAT * "v_5") + ('-0.25'::FLOAT + '1.5'::FLOAT * "v_6"))) +
-  (('-0.333333333333333'::FLOAT + "v_10") * (('0.1875'::FLOAT + "v_11") + ('0.5625'::FLOAT + '3.0'::FLOAT * "v_12")) + ('0.375'::FLOAT + "v_13") * ('1.33333333333333'::FLOAT + '-4.0'::FLOAT * "v_10")))) + '12288.0'::FLOAT) - '12288.0'::FLOAT) AS "v_19", ((IFF("f" < '0.10000000149011612'::FLOAT, '0.5'::FLOAT, '-0.5'::FLOAT) + '12288.0'::FLOAT) - '12288.0'::FLOAT) AS "v_20", (((('-0.166666666666667'::FLOAT + "v_7") + (('0.166666666666667'::FLOAT - "v_8") + ('-0.0833333333333333'::FLOAT + '0.5'::FLOAT * "v_9"))) + '12288.0'::FLOAT) - '12288.0'::FLOAT) AS "v_21", ((IFF("big" < 18446744073709551615, '0.5'::FLOAT, '-0.5'::FLOAT) + '12288.0'::FLOAT) - '12288.0'::FLOAT) AS "v_22", ((IFF("price" >= -1.005, '-0.5'::FLOAT, '0.5'::FLOAT) + '12288.0'::FLOAT) - '12288.0'::FLOAT) AS "v_23", (((IFF("ok", '-0.5'::FLOAT, '0.5'::FLOAT) + (
+  (('-0.333333333333333'::FLOAT + "v_10") * (('0.1875'::FLOAT + "v_11") + ('0.5625'::FLOAT + '3.0'::FLOAT * "v_12")) + ('0.375'::FLOAT + "v_13") * ('1.33333333333333'::FLOAT + '-4.0'::FLOAT * "v_10")))
+) + '12288.0'::FLOAT) - '12288.0'::FLOAT) AS "v_19",
+  ((IFF("f" < '0.10000000149011612'::FLOAT, '0.5'::FLOAT, '-0.5'::FLOAT) + '12288.0'::FLOAT) - '12288.0'::FLOAT) AS "v_20",
+  (((('-0.166666666666667'::FLOAT + "v_7") + (('0.166666666666667'::FLOAT - "v_8") + ('-0.0833333333333333'::FLOAT + '0.5'::FLOAT * "v_9"))) + '12288.0'::FLOAT) - '12288.0'::FLOAT) AS "v_21",
+  ((IFF("big" < 18446744073709551615, '0.5'::FLOAT, '-0.5'::FLOAT) + '12288.0'::FLOAT) - '12288.0'::FLOAT) AS "v_22",
+  ((IFF("price" >= -1.005, '-0.5'::FLOAT, '0.5'::FLOAT) + '12288.0'::FLOAT) - '12288.0'::FLOAT) AS "v_23",
+  (((IFF("ok", '-0.5'::FLOAT, '0.5'::FLOAT) + (
   IFF(NOT "ok", '0.5'::FLOAT, '-0.5'::FLOAT) +
-  IFF("ok" IS NOT NULL, '-0.5'::FLOAT, '0.5'::FLOAT))) + '12288.0'::FLOAT) - '12288.0'::FLOAT) AS "v_24", ((IFF("day" < TO_DATE('2024-02-29', 'YYYY-MM-DD'), '0.5'::FLOAT, '-0.5'::FLOAT) + '12288.0'::FLOAT) - '12288.0'::FLOAT) AS "v_25", ((IFF("at" >= TO_TIMESTAMP_NTZ('2024-02-29 00:00:01.500000000', 'YYYY-MM-DD HH24:MI:SS.FF9'), '-0.5'::FLOAT, '0.5'::FLOAT) + '12288.0'::FLOAT) - '12288.0'::FLOAT) AS "v_26", ((IFF("seen" < TO_TIMESTAMP_TZ('2024-02-29 00:00:00.000001000 +00:00', 'YYYY-MM-DD HH24:MI:SS.FF9 TZH:TZM'), '0.5'::FLOAT, '-0.5'::FLOAT) + '12288.0'::FLOAT) - '12288.0'::FLOAT) AS "v_27", ((((('0.375'::FLOAT - "v_13") + (('0.333333333333333'::FLOAT + "v_10") * (('-0.1875'::FLOAT + "v_11") + ('-0.5625'::FLOAT + '3.0'::FLOAT * "v_12")) + ('-0.375'::FLOAT + "v_13") * ('2.66666666666667'::FLOAT + '-4.0'::FLOAT * "v_10"))) +
-  IFF(COLLATE("it's ""x\y] `z", 'utf8') = 'A', '0.5'::FLOAT, '-0.5'::FLOAT)) + '12288.0'::FLOAT) - '12288.0'::FLOAT) AS "v_28", ROW_NUMBER() OVER (ORDER BY 1) AS "v_14"
+  IFF("ok" IS NOT NULL, '-0.5'::FLOAT, '0.5'::FLOAT))
+) + '12288.0'::FLOAT) - '12288.0'::FLOAT) AS "v_24",
+  ((IFF("day" < TO_DATE('2024-02-29', 'YYYY-MM-DD'), '0.5'::FLOAT, '-0.5'::FLOAT) + '12288.0'::FLOAT) - '12288.0'::FLOAT) AS "v_25",
+  ((IFF("at" >= TO_TIMESTAMP_NTZ('2024-02-29 00:00:01.500000000', 'YYYY-MM-DD HH24:MI:SS.FF9'), '-0.5'::FLOAT, '0.5'::FLOAT) + '12288.0'::FLOAT) - '12288.0'::FLOAT) AS "v_26",
+  ((IFF("seen" < TO_TIMESTAMP_TZ('2024-02-29 00:00:00.000001000 +00:00', 'YYYY-MM-DD HH24:MI:SS.FF9 TZH:TZM'), '0.5'::FLOAT, '-0.5'::FLOAT) + '12288.0'::FLOAT) - '12288.0'::FLOAT) AS "v_27",
+  ((((('0.375'::FLOAT - "v_13") + (('0.333333333333333'::FLOAT + "v_10") * (('-0.1875'::FLOAT + "v_11") + ('-0.5625'::FLOAT + '3.0'::FLOAT * "v_12")) + ('-0.375'::FLOAT + "v_13") * ('2.66666666666667'::FLOAT + '-4.0'::FLOAT * "v_10"))) +
+  IFF(COLLATE("it's ""x\y] `z", 'utf8') = 'A', '0.5'::FLOAT, '-0.5'::FLOAT)
+) + '12288.0'::FLOAT) - '12288.0'::FLOAT) AS "v_28",
+  ROW_NUMBER() OVER (ORDER BY 1) AS "v_14"
 FROM stage_1
 ),
 stage_3 AS (
-SELECT row_of_data."id" AS "id", row_of_data."v_14" AS "v_14", feature_of_model."v_15" AS "v_15", feature_of_model."v_16" AS "v_16", CASE feature_of_model."v_15" WHEN 0 THEN row_of_data."v_19" WHEN 1 THEN row_of_data."v_20" WHEN 2 THEN row_of_data."v_21" WHEN 3 THEN row_of_data."v_22" WHEN 4 THEN row_of_data."v_23" WHEN 5 THEN row_of_data."v_24" WHEN 6 THEN row_of_data."v_25" WHEN 7 THEN row_of_data."v_26" WHEN 8 THEN row_of_data."v_27" WHEN 9 THEN row_of_data."v_28" ELSE '0.0'::FLOAT END AS "v_17"
+SELECT row_of_data."id" AS "id", row_of_data."v_14" AS "v_14",
+  feature_of_model."v_15" AS "v_15", feature_of_model."v_16" AS "v_16", CASE feature_of_model."v_15" WHEN 0 THEN row_of_data."v_19" WHEN 1 THEN row_of_data."v_20" WHEN 2 THEN row_of_data."v_21" WHEN 3 THEN row_of_data."v_22" WHEN 4 THEN row_of_data."v_23" WHEN 5 THEN row_of_data."v_24" WHEN 6 THEN row_of_data."v_25" WHEN 7 THEN row_of_data."v_26" WHEN 8 THEN row_of_data."v_27" WHEN 9 THEN row_of_data."v_28" ELSE '0.0'::FLOAT END AS "v_17"
 FROM stage_2 AS row_of_data
 CROSS JOIN (
 SELECT 0 AS "v_15", 'x' AS "v_16"
@@ -376,14 +440,26 @@ stage_4 AS (
 SELECT "id", "v_14", "v_16", "v_17", ROW_NUMBER() OVER (PARTITION BY "v_14" ORDER BY "v_17" DESC, "v_15" ASC) AS "v_18"
 FROM stage_3
 )
-SELECT "id", MAX(CASE WHEN "v_18" = 1 AND "v_17" > '0.0'::FLOAT THEN "v_16" END) AS "reason_1", MAX(CASE WHEN "v_18" = 1 AND "v_17" > '0.0'::FLOAT THEN "v_17" END) AS "contribution_1"
+SELECT "id",
+  MAX(CASE WHEN "v_18" = 1 AND "v_17" > '0.0'::FLOAT THEN "v_16" END) AS "reason_1",
+  MAX(CASE WHEN "v_18" = 1 AND "v_17" > '0.0'::FLOAT THEN "v_17" END) AS "contribution_1"
 FROM stage_4
 WHERE "v_18" <= 1
 GROUP BY "v_14", "id";
 
 -- drift
 WITH stage_1 AS (
-SELECT COUNT(*) AS "v_1", SUM(CASE WHEN "x" IS NULL OR NOT ("x" <= 'inf'::FLOAT) THEN 1 ELSE 0 END) AS "v_2", SUM(CASE WHEN "x" < '0.1'::FLOAT AND "x" IS NOT NULL AND "x" <= 'inf'::FLOAT THEN 1 ELSE 0 END) AS "v_3", SUM(CASE WHEN "x" >= '0.1'::FLOAT AND "x" IS NOT NULL AND "x" <= 'inf'::FLOAT THEN 1 ELSE 0 END) AS "v_4", SUM(CASE WHEN "ok" IS NULL THEN 1 ELSE 0 END) AS "v_5", SUM(CASE WHEN NOT "ok" AND "ok" IS NOT NULL THEN 1 ELSE 0 END) AS "v_6", SUM(CASE WHEN "ok" AND "ok" IS NOT NULL THEN 1 ELSE 0 END) AS "v_7", SUM(CASE WHEN "it's ""x\y] `z" IS NULL THEN 1 ELSE 0 END) AS "v_8", SUM(CASE WHEN COLLATE("it's ""x\y] `z", 'utf8') = 'O''Hare "ORD"' THEN 1 ELSE 0 END) AS "v_9", SUM(CASE WHEN COLLATE("it's ""x\y] `z", 'utf8') = '' THEN 1 ELSE 0 END) AS "v_10", SUM(CASE WHEN "it's ""x\y] `z" IS NOT NULL AND NOT (COLLATE("it's ""x\y] `z", 'utf8') IN ('O''Hare "ORD"', '')) THEN 1 ELSE 0 END) AS "v_11"
+SELECT COUNT(*) AS "v_1",
+  SUM(CASE WHEN "x" IS NULL OR NOT ("x" <= 'inf'::FLOAT) THEN 1 ELSE 0 END) AS "v_2",
+  SUM(CASE WHEN "x" < '0.1'::FLOAT AND "x" IS NOT NULL AND "x" <= 'inf'::FLOAT THEN 1 ELSE 0 END) AS "v_3",
+  SUM(CASE WHEN "x" >= '0.1'::FLOAT AND "x" IS NOT NULL AND "x" <= 'inf'::FLOAT THEN 1 ELSE 0 END) AS "v_4",
+  SUM(CASE WHEN "ok" IS NULL THEN 1 ELSE 0 END) AS "v_5",
+  SUM(CASE WHEN NOT "ok" AND "ok" IS NOT NULL THEN 1 ELSE 0 END) AS "v_6",
+  SUM(CASE WHEN "ok" AND "ok" IS NOT NULL THEN 1 ELSE 0 END) AS "v_7",
+  SUM(CASE WHEN "it's ""x\y] `z" IS NULL THEN 1 ELSE 0 END) AS "v_8",
+  SUM(CASE WHEN COLLATE("it's ""x\y] `z", 'utf8') = 'O''Hare "ORD"' THEN 1 ELSE 0 END) AS "v_9",
+  SUM(CASE WHEN COLLATE("it's ""x\y] `z", 'utf8') = '' THEN 1 ELSE 0 END) AS "v_10",
+  SUM(CASE WHEN "it's ""x\y] `z" IS NOT NULL AND NOT (COLLATE("it's ""x\y] `z", 'utf8') IN ('O''Hare "ORD"', '')) THEN 1 ELSE 0 END) AS "v_11"
 FROM "orders"
 ),
 stage_2 AS (
