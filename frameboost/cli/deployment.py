@@ -128,8 +128,22 @@ def _rows(path: str, dialect: str, query: str) -> pl.DataFrame:
     return _IN_FILES[dialect](path, query)
 
 
+def _connect(path: str, *, read_only: bool = False) -> closing[duckdb.DuckDBPyConnection]:
+    """Open a DuckDB file; raise `DataError` if it is none.
+
+    Files of tables DuckDB opens as databases in memory, which are gone when they are closed.
+    """
+    if not Path(path).is_file():
+        raise DataError(f"{path}: no such file")
+    with Path(path).open("rb") as file:
+        header = file.read(12)
+    if header and header[8:] != b"DUCK":
+        raise DataError(f"{path} is not a DuckDB file")
+    return closing(duckdb.connect(path, read_only=read_only))
+
+
 def _rows_of_duckdb(path: str, query: str) -> pl.DataFrame:
-    with closing(duckdb.connect(path, read_only=True)) as connection, first_duckdb_error():
+    with _connect(path, read_only=True) as connection, first_duckdb_error():
         return pl.DataFrame(connection.sql(query))
 
 
@@ -255,9 +269,7 @@ def _register(options: argparse.Namespace) -> None:
         if getattr(options, name) is not None:
             raise UsageError("--in passes the columns by position, so that it needs no names and no limits")
     model = open_model(options.model)
-    if not Path(options.run_in).is_file():
-        raise DataError(f"{options.run_in}: no such file")
-    with closing(duckdb.connect(options.run_in)) as connection:
+    with _connect(options.run_in) as connection:
         how = arguments(options, Model.register)
         model.register(connection, temporary=False, **how)
     read = ", ".join(shown(feature.name) for feature in model.ensemble.read_features)

@@ -256,6 +256,8 @@ def _classes(model: Model) -> dict[str, str]:
 def _metrics(model: Model, planned: FitPlan) -> dict[str, str]:
     """Return the metrics of the last round, which early stopping makes the best one."""
     last = model.history.filter(round=model.n_rounds)
+    if planned.folds is not None:
+        return {"metric": "none of the mean of the folds' models; frameboost cv has those of each fold"}
     if last.width < 2 or last.is_empty():
         return {"metric": "none, as no rows were held out; --valid 0.2 holds out a fifth"}
     metrics = {name: f"{value:.6g}" for name, value in last.drop("round").row(0, named=True).items()}

@@ -42,8 +42,11 @@ def as_options(message: str, parser: argparse.ArgumentParser) -> str:
     >>> _ = parser.add_argument("--valid"), parser.add_argument("--early-stopping-rounds")
     >>> as_options("early_stopping_rounds needs valid='last 20%', not valid=0.2, of column 'valid=1'", parser)
     "--early-stopping-rounds needs --valid 'last 20%', not --valid 0.2, of column 'valid=1'"
+    >>> _ = parser.add_argument("data")
+    >>> as_options("no file matches data='*.parquet'", parser)
+    "no file matches '*.parquet'"
     """
-    options = {action.dest: action for action in parser._actions if action.option_strings}
+    options = {action.dest: action for action in parser._actions}
     return "".join(_parts(message, options))
 
 
@@ -59,7 +62,7 @@ def _parts(message: str, options: dict[str, argparse.Action]) -> Iterator[str]:
         elif token["several"]:
             at = _end_of_value(message, token.start())
             yield _typed(message[token.start() : at])
-        elif (word := token["word"]) and "_" in word and word in options:
+        elif (word := token["word"]) and "_" in word and word in options and options[word].option_strings:
             yield options[word].option_strings[0]
         else:
             yield _PLAIN.get(token[0], token[0])
@@ -73,6 +76,8 @@ def _option(name: str, value: str, options: dict[str, argparse.Action]) -> str:
         settings = options.get("settings")
         typed = _typed(value)
         return f"{settings.option_strings[0]} {name}={typed}" if settings else f"{name} {typed}".rstrip()
+    if not action.option_strings:  # an argument by its place
+        return _typed(value)
     option = action.option_strings[0]
     if action.nargs == 0 or isinstance(action, argparse.BooleanOptionalAction):  # a switch
         negative = next((other for other in action.option_strings if other.startswith("--no-")), f"no {option}")

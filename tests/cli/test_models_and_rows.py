@@ -198,7 +198,12 @@ def test_usage_of_rows_here_or_there(here, capsys, line, says):
     ("drift delay.json flights.csv --baseline flights.csv --time dayy", "'dayy' is not in the data"),
     ("drift delay.json flights.csv --baseline flights.csv --where false", "the data has no rows"),
     ("register delay.json --name f --in no.duckdb", "no.duckdb: no such file"),
+    ("register delay.json --name f --in flights.parquet", "flights.parquet is not a DuckDB file"),
+    ("register delay.json --name f --in flights.csv", "flights.csv is not a DuckDB file"),
+    ("prove delay.json --table flights --run flights.parquet", "flights.parquet is not a DuckDB file"),
     ("register delay.json --name sum --in flights.duckdb", "sum"),
+    ("drift delay.json no*.parquet --baseline flights.csv", "no file matches 'no*.parquet'"),
+    ("train no*.parquet --target late -o m.json", "no file matches 'no*.parquet'"),
     ("register kind.json --name f --output probability --dialect mysql", "mysql"),
     ("dbt delay.json . --name a-b --source t", "name"), ("dbt delay.json . --name a --source a", "can't read itself"),
     ("dbt delay.json . --name a --source t --materialized incremental", "--unique-key id"),
@@ -211,6 +216,27 @@ def test_bad_input_of_rows_here_or_there(here, capsys, line, says):
         Path("flights.duckdb").write_bytes(Path("old.duckdb").read_bytes())
         Path("old.duckdb").unlink()
     assert says in refused(capsys, line)
+
+
+def test_names_are_data_in_drift_and_register(here, capsys):
+    name, table, function = "we\"ird, name=1 '$(x);--", 't "t', "sc\"o're"
+    hostile = flights().select(pl.col("dep_delay").alias(name), "arr_delay")
+    hostile.write_csv("hostile.csv")
+    with duckdb.connect("hostile.duckdb") as con:
+        con.execute('CREATE TABLE "t ""t" AS FROM hostile')
+    model = fb.fit(hostile, "arr_delay", n_estimators=2)
+    model.with_baseline(hostile[:300]).save("hostile.json")
+    later = fb.load("hostile.json").database().drift_query('"t ""t"', where="rowid >= 0")
+    with duckdb.connect("hostile.duckdb") as con:
+        psi = dict(con.sql(later).select("feature", "psi").fetchall())[name]
+    for data in ("hostile.csv", f"hostile.duckdb::{table}"):
+        line = printed(capsys, ["drift", "hostile.json", data]).splitlines()[1]
+        assert line.startswith(name) and line.split()[-2:] == [f"{psi:.6g}", "400"]
+    said = printed(capsys, ["register", "hostile.json", "--in", "hostile.duckdb", "--name", function])
+    assert said == f"hostile.duckdb has the function {function}, of {name!r}\n"
+    with duckdb.connect("hostile.duckdb") as con:
+        scored = con.sql(f'SELECT "sc""o\'re"("{name.replace(chr(34), chr(34) * 2)}") FROM "t ""t" ORDER BY rowid')
+        assert [value for (value,) in scored.fetchall()] == model.predict(hostile).to_list()
 
 
 # --- in a database, and in a project of dbt ---------------------------------------------------------------------------
