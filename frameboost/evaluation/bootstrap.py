@@ -38,11 +38,8 @@ from frameboost.schema.types import column
 from frameboost.training.data_checks import (
     check_evaluated,
     check_queries,
-    check_upper_bound,
-    find_roles,
     labelled_columns,
-    with_group,
-    with_label_codes,
+    open_labelled,
 )
 
 __all__ = ["compare_models", "metric_intervals"]
@@ -183,7 +180,7 @@ def _drawn_rows(scored: pl.DataFrame, units: _Units, drawn: Integers) -> RowsInM
 
 
 def compare_models(
-    first: Predictor, second: Predictor, data: Any, target: str, *, weight: str | None = None,
+    first: Predictor, second: Predictor, data: Any, target: str | Sequence[str], *, weight: str | None = None,
     group: str | None = None, label_upper_bound: str | None = None, eval_metric: Any = None, resamples: int = 500,
     level: float = 0.95, seed: int = 0,
 ) -> pl.DataFrame:  # fmt: skip
@@ -247,25 +244,32 @@ class _Scored:
     units: npt.NDArray[np.int64]
 
 
-def _read(data: Any, target: str, columns: Mapping[str, str | None], *ensembles: Ensemble) -> FrameSource:
+def _read(
+    data: Any, target: str | Sequence[str], columns: Mapping[str, str | None], *ensembles: Ensemble
+) -> FrameSource:  # fmt: skip
     """Read the rows into memory once, in the same order for both models."""
     features = [feature for ensemble in ensembles for feature in labelled_columns(ensemble, target)]
     source = open_rows(data, features)
     for ensemble in ensembles:
         ensemble.find_in(source)
-    needed = dict.fromkeys([*(feature.name for feature in features), target, *filter(None, columns.values())])
+    targets = [target] if isinstance(target, str) else list(target)
+    needed = dict.fromkeys([*(feature.name for feature in features), *targets, *filter(None, columns.values())])
     known = source.names()
     return FrameSource(source.to_frame([name for name in needed if name in known]).collect().lazy())
 
 
 def _scored(
-    predictor: Predictor, data: FrameSource, target: str, columns: Mapping[str, str | None], eval_metric: Any
+    predictor: Predictor,
+    data: FrameSource,
+    target: str | Sequence[str],
+    columns: Mapping[str, str | None],
+    eval_metric: Any,
 ) -> _Scored:
     ensemble = predictor.ensemble
-    source = with_label_codes(data, target, ensemble.labels)
-    roles = find_roles(source, target, columns["weight"], None, columns["label_upper_bound"])
-    roles = with_group(source, roles, columns["group"])
-    check_upper_bound(ensemble.loss, roles)
+    source, roles = open_labelled(
+        ensemble, data, target, columns["weight"], columns["label_upper_bound"], columns["group"]
+    )
+    assert isinstance(source, FrameSource)  # as the data is
     metrics = evaluation_metrics(ensemble.loss, ensemble.parameters, eval_metric)
     columns_of_roles = scored_columns(predictor.of_numbers(), source, roles)
     rows = rows_of(columns_of_roles, columns_of_roles.columns)

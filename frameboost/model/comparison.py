@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import polars as pl
 
-from frameboost.checks.arguments import checked, column, instance_of, whole
+from frameboost.checks.arguments import checked, instance_of, whole
 from frameboost.checks.messages import shortened
 from frameboost.errors import printable
 from frameboost.evaluation.bootstrap import compare_models
@@ -43,11 +43,11 @@ class Comparison:
             return printable(f"{self.metrics}\n{self.differences}")
 
 
-@checked(first=_A_MODEL, second=_A_MODEL, target=column, resamples=whole(0, 100_000))
+@checked(first=_A_MODEL, second=_A_MODEL, resamples=whole(0, 100_000))
 def compare(
-    first: Model, second: Model, data: Any, target: str, *, weight: str | None = None, group: str | None = None,
-    label_upper_bound: str | None = None, eval_metric: str | Metric | Iterable[str | Metric] | None = None,
-    resamples: int = 500, seed: int = 0,
+    first: Model, second: Model, data: Any, target: str | Sequence[str], *, weight: str | None = None,
+    group: str | None = None, label_upper_bound: str | None = None,
+    eval_metric: str | Metric | Iterable[str | Metric] | None = None, resamples: int = 500, seed: int = 0,
 ) -> Comparison:  # fmt: skip
     """Compare two models: their differences, and metrics on the same rows with intervals of the difference.
 

@@ -259,6 +259,17 @@ def test_a_comparison_has_metrics_and_what_differs(frame):
     assert same.metrics["low"].is_nan().all()
 
 
+def test_models_of_several_targets_are_compared(frame):
+    targets = ["y", "grade"]
+    first, second = fitted(frame, targets), fitted(frame, targets, multi_strategy="multi_output_tree")
+    found = fb.compare(first, second, frame, targets, weight="w", eval_metric="mae", resamples=20).metrics
+    for model, value in ((first, found["first"].item()), (second, found["second"].item())):
+        wrong = np.abs(model.predict(frame).to_numpy() - frame.select(targets).to_numpy()).mean(axis=1)
+        assert value == pytest.approx(np.average(wrong, weights=frame["w"]))
+    with pytest.raises(fb.ParameterError, match="the model predicts 2 targets, not 1"):
+        fb.compare(first, second, frame, "y")
+
+
 @cases(("arguments", "message"), [
     ((None, "model", "y"), "first must be a Model, as fb.fit and fb.load return it, not None"),
     (("model", "m.json", "y"), "second must be a Model, as fb.fit and fb.load return it, not 'm.json'"),
