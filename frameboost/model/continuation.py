@@ -134,7 +134,8 @@ def _of_both(first: Mapping[str, Any], second: Mapping[str, Any], n_first: int) 
     else:
         have_rates = all(rate_of(first, round_) == rate_of(second, round_) for round_ in range(n_first))
     if not have_rates or any(first.get(name) != second.get(name) for name in _OF_LEAVES):
-        both = {name: value for name, value in both.items() if name not in (*_RATES, *_OF_LEAVES)}
+        of_no_loss = {*_RATES, *_OF_LEAVES} - {"max_delta_step"}  # which the loss of count:poisson reads
+        both = {name: value for name, value in both.items() if name not in of_no_loss}
     monotone = first.get("monotone_constraints") or {}
     monotone_in_both = {
         name: value for name, value in (second.get("monotone_constraints") or {}).items() if monotone.get(name) == value

@@ -8,6 +8,7 @@ import pytest
 import frameboost as fb
 from tests.support.cases import cases
 from tests.support.frames import FEATURES_BY_TYPE, LABELS, every_type
+from tests.support.objectives import CASES, FEATURES, labelled_rows
 
 LABELLED = LABELS | {"reg:absoluteerror": "amount", "multi:softprob": "level"}
 
@@ -111,6 +112,19 @@ def test_what_does_not_fit_the_model_is_refused(frame):
     assert "base_margin can't be combined with an init_model that has no offset" in message(base_margin="amount")
     assert "lacks 1 feature of the model: 'int16'" in message(small.drop("int16"))
     assert "has type Int64, but int16 in init_model" in message(small.cast({"int16": pl.Int64}))
+
+
+@cases("case", CASES)
+def test_a_model_of_several_learning_rates_has_a_file(case, tmp_path):
+    rows = labelled_rows(120)
+    options = {"objective": case.objective, "n_estimators": 1, "max_depth": 2} | case.parameters | case.columns
+    first = fb.fit(rows, case.label, features=FEATURES, **options)
+    on = fb.fit(rows, case.label, init_model=first, learning_rate=0.1, reg_lambda=2, **options)
+    on.save(tmp_path / "m.json")
+    read = fb.load(tmp_path / "m.json")
+    assert read == on and read.predict(rows).equals(on.predict(rows))
+    with pytest.raises(fb.ParameterError, match="was continued with another learning rate or penalty"):
+        read.refit(rows, case.label)
 
 
 def test_a_threshold_is_kept_or_set_anew(frame):
