@@ -6,6 +6,7 @@ They need scikit-learn (``pip install 'frameboost[sklearn]'``), so this module i
 - `estimator`: their base class
 - `arguments`: names and values of other libraries' estimators
 - `data`: X, y and weights as the frame that is trained on
+- `peer_callbacks`: callbacks in the form of other libraries's
 """
 
 from __future__ import annotations

@@ -7,7 +7,6 @@ name with different meanings in two libraries has XGBoost's.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from inspect import signature
 from itertools import chain
 from typing import Any, Literal, cast
 
@@ -19,6 +18,7 @@ from frameboost.errors import ParameterError
 from frameboost.losses.built_in import ALPHAS, OTHER_NAMES
 from frameboost.metrics.metric import OTHER_NAMES as METRIC_NAMES
 from frameboost.parameters.parameters import ALIASES, FIT_ALIASES, under_our_names
+from frameboost.sklearn.peer_callbacks import PeerCallback, WatchedNames, peer_callback, takes
 
 __all__ = [
     "ByAnyName",
@@ -284,7 +284,8 @@ class Callbacks:
     """The effects of ``callbacks`` of `fit`: functions for `frameboost.fit`, and objects of other libraries.
 
     Objects of XGBoost and LightGBM for early stopping and learning rates become parameters, those that print are
-    ignored, and the dict of LightGBM's ``record_evaluation`` is filled. All others are errors.
+    ignored, and the dict of LightGBM's ``record_evaluation`` is filled. All others of these libraries are errors.
+    Objects of the user's in their form are called after each round (see `frameboost.sklearn.peer_callbacks`).
 
     Attributes
     ----------
@@ -313,11 +314,13 @@ class Callbacks:
         for callback in chain.from_iterable(cast("Iterable[Any]", each or ()) for each in lists):
             kind, library = type(callback).__name__, type(callback).__module__.partition(".")[0]
             if library not in ("lightgbm", "xgboost"):
-                if not callable(callback) or not _takes_two(callback):
+                function = callback if callable(callback) and takes(callback, 2) else peer_callback(callback)
+                if function is None:
                     raise ParameterError(
-                        f"callbacks must be functions of a round and its metrics, not {shown(callback)}"
+                        "callbacks must be functions of a round and its metrics, or in the form of XGBoost's or "
+                        f"LightGBM's callbacks, not {shown(callback)}"
                     )
-                self.functions.append(callback)
+                self.functions.append(function)
             elif kind in ("_EarlyStoppingCallback", "EarlyStopping"):
                 self.stopping = _early_stopping(callback)
                 self.metric = getattr(callback, "metric_name", None)
@@ -335,22 +338,21 @@ class Callbacks:
                     "round and its metrics, and stops the fit by returning True"
                 )
 
-    def record(self, metrics: ByAnyName) -> None:
-        """Fill the dicts of LightGBM's ``record_evaluation``, by its names of the sets."""
+    def begin(self, names: WatchedNames) -> None:
+        """Tell callbacks of other libraries' forms what the fit measures."""
+        for function in self.functions:
+            if isinstance(function, PeerCallback):
+                function.begin(names)
+
+    def end(self, metrics: ByAnyName) -> None:
+        """Tell callbacks that training has ended; fill the dicts of LightGBM's ``record_evaluation``."""
+        for function in self.functions:
+            if isinstance(function, PeerCallback):
+                function.end()
         for recorder in self._recorders:
             recorder.clear()
             theirs = {id(each): name for name, each in metrics.others.items()}
             recorder.update({theirs.get(id(each), name): each for name, each in metrics.items()})
-
-
-def _takes_two(callback: Callable[..., Any]) -> bool:
-    try:
-        signature(callback).bind(1, {})
-    except TypeError:
-        return False
-    except ValueError:  # of a function in C whose arguments are not known
-        return True
-    return True
 
 
 def _early_stopping(callback: Any) -> dict[str, Any]:

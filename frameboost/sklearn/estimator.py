@@ -69,6 +69,7 @@ from frameboost.sklearn.data import (
     with_types_of,
     without_zeros,
 )
+from frameboost.sklearn.peer_callbacks import WatchedNames, set_and_metric
 
 __all__ = ["FROM_THE_DATA", "Estimator", "Initial", "documented"]
 
@@ -297,7 +298,7 @@ class Estimator(BaseEstimator):
         check_is_fitted(self)
         found: dict[str, dict[str, list[float]]] = {}
         for column in self.model_.history.drop("round"):
-            name, metric = _set_and_metric(column.name)
+            name, metric = set_and_metric(column.name)
             found.setdefault(self._sets.get(name, name), {})[metric] = column.to_list()
         return measured(found, self._sets_of_lightgbm)
 
@@ -634,8 +635,9 @@ class Estimator(BaseEstimator):
         more["eval_metric"], order = watched_last(self._metrics(metric, objective), self._sets, callbacks)
         by_name = dict(zip(self._sets, held_out, strict=True))
         self._sets, held_out = {name: self._sets[name] for name in order}, [by_name[name] for name in order]
+        callbacks.begin(WatchedNames(self._sets, self._sets_of_lightgbm, metric, n_rounds))
         self._train(rows, objective, held_out, initial=initial.model, n_estimators=n_rounds, **more)
-        callbacks.record(self.evals_result_)
+        callbacks.end(self.evals_result_)
         return self
 
     def _arguments(self, X: Any, given: dict[str, Any], others: Mapping[str, Any]) -> dict[str, Any]:
@@ -819,16 +821,6 @@ def _lightgbms_names(sets: Mapping[str, str], arguments: Mapping[str, Any], X: A
     of_training = [its_X is X and its_y is y for its_X, its_y in pairs]
     named = zip(sets.values(), of_training, strict=False)
     return {"training" if is_training else f"valid_{i}": name for i, (name, is_training) in enumerate(named)}
-
-
-def _set_and_metric(column: str) -> tuple[str, str]:
-    """Split the name of a history column into evaluation set and metric.
-
-    >>> _set_and_metric("validation_10_logloss"), _set_and_metric("train_my_metric")
-    (('validation_10', 'logloss'), ('train', 'my_metric'))
-    """
-    parts = column.split("_", 2 if column.startswith("validation_") else 1)
-    return "_".join(parts[:-1]), parts[-1]
 
 
 def _leave_out(parameters: dict[str, Any], columns: Collection[str]) -> None:

@@ -114,6 +114,7 @@ def test_what_does_not_fit_the_model_is_refused(frame):
     assert "has type Int64, but int16 in init_model" in message(small.cast({"int16": pl.Int64}))
 
 
+@pytest.mark.slow
 @cases("case", CASES)
 def test_a_model_of_several_learning_rates_has_a_file(case, tmp_path):
     rows = labelled_rows(120)

@@ -132,6 +132,76 @@ def test_what_a_callback_records_and_what_has_no_meaning():
         fb.FrameBoostRegressor().fit(X, Y, callbacks=[xgboost.callback.EarlyStopping(rounds=3)])
 
 
+def test_callbacks_in_the_form_of_xgboost_read_what_it_gives():
+    class Watch:
+        def __init__(self):
+            self.seen = []
+
+        def before_training(self, model):
+            self.seen.append("before")
+            return model
+
+        def after_iteration(self, model, epoch, evals_log):
+            lengths = {rows: {metric: len(values) for metric, values in of.items()} for rows, of in evals_log.items()}
+            self.seen.append((epoch, lengths))
+            return epoch == 2
+
+        def after_training(self, model):
+            self.seen.append("after")
+            return model
+
+    class OfXGBoost(Watch, xgboost.callback.TrainingCallback):
+        pass
+
+    made = {"n_estimators": 9, "eval_metric": ["mlogloss", "merror"]}
+    pairs = [(X, CLASS), (X[REST], CLASS[REST])]
+    theirs, ours, plain = OfXGBoost(), OfXGBoost(), Watch()
+    xgboost.XGBClassifier(**made, callbacks=[theirs]).fit(X, CLASS, eval_set=pairs, verbose=False)
+    fitted = fb.FrameBoostClassifier(**made, callbacks=[ours]).fit(X, CLASS, eval_set=pairs)
+    fb.FrameBoostClassifier(**made).fit(X, CLASS, eval_set=pairs, callbacks=[plain])
+    assert plain.seen == ours.seen == theirs.seen
+    assert ours.seen[-2][0] == 2 and fitted.n_iter_ == 3
+
+
+@pytest.mark.parametrize(("ours", "theirs", "y", "metrics"), [
+    (fb.FrameBoostClassifier, lightgbm.LGBMClassifier, CLASS, "multi_error"),
+    (fb.FrameBoostRegressor, lightgbm.LGBMRegressor, Y, ["l1", "l2"]), (
+        fb.FrameBoostRegressor, lightgbm.LGBMRegressor, Y, None),
+])  # fmt: skip
+def test_callbacks_in_the_form_of_lightgbm_read_what_it_gives(ours, theirs, y, metrics):
+    class PrunedError(Exception):
+        pass
+
+    def watch(environment):
+        seen.append((environment.iteration, environment.begin_iteration, environment.end_iteration))
+        named.append({(rows, metric): better for rows, metric, _, better in environment.evaluation_result_list})
+        if environment.iteration == 2:
+            raise PrunedError
+
+    ways = []
+    for kind in (theirs, ours):
+        seen, named = [], []
+        with pytest.raises(PrunedError):
+            kind(n_estimators=5, **({"verbose": -1} if kind is theirs else {})).fit(
+                X, y, eval_X=X[REST], eval_y=y[REST], eval_metric=metrics, callbacks=[watch]
+            )
+        ways.append((seen, named))
+    assert ways[0][0] == ways[1][0]
+    wanted = {"multi_error", "l1", "l2"}
+    found = [{names: better for names, better in each.items() if names[1] in wanted} for each in ways[1][1]]
+    assert found == [{n: better for n, better in each.items() if n[1] in wanted} for each in ways[0][1]]
+
+
+def test_a_callback_has_no_model_to_ask():
+    class Asks:
+        def after_iteration(self, model, epoch, evals_log):
+            assert not hasattr(model, "num_trees")
+            model.save_model("m.json")
+
+    with pytest.raises(fb.ParameterError, match=r"^a callback asks for 'save_model' of the model in training"):
+        fb.FrameBoostRegressor(n_estimators=2, callbacks=[Asks()]).fit(X, Y)
+
+
 def test_a_callback_may_choose_the_metric_and_the_rows_that_stop():
     stop = xgboost.callback.EarlyStopping
     pairs, metrics = [(X[REST], Y[REST]), (X, Y)], ["mae", "rmse"]
@@ -252,8 +322,8 @@ def test_learning_rates_of_callbacks_are_those_of_rounds():
     ({"evel_set": []}, "^unknown argument of fit: 'evel_set'; did you mean 'eval_set'"),
     ({"init_model": 3, "xgb_model": 4}, "^init_model and xgb_model are the same argument, init_model; pass only that$"),
     ({"X_val": X}, "^X_val and y_val form an evaluation set; pass both$"),
-    ({"callbacks": [3]}, "^callbacks must be functions of a round and its metrics, not 3$"),
-    ({"callbacks": [lambda env: None]}, "^callbacks must be functions of a round and its metrics, not <function"),
+    ({"callbacks": [3]}, "^callbacks must be functions of a round and its metrics, or in the form of XGBoost's or"),
+    ({"callbacks": [lambda: None]}, "^callbacks must be functions of a round and .* callbacks, not <function"),
     ({"eval_X": X}, "^eval_X and eval_y form an evaluation set; pass both$"),
     ({"eval_X": (X, X), "eval_y": CLASS}, "^eval_X and eval_y must be tuples of the same length, or one of each$"),
     ({"eval_X": X, "eval_y": CLASS, "eval_set": []}, "^eval_set and eval_X are both evaluation sets; pass one of"),
