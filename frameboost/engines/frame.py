@@ -33,7 +33,7 @@ _SIDES = ("positive", "negative")  # the sums of a distinct score
 
 
 class FrameEngine:
-    """Row state of an engine over a polars frame.
+    """The row state of an engine over a polars frame.
 
     Parameters
     ----------
@@ -83,13 +83,13 @@ class FrameEngine:
         self.rows = self.rows.with_columns(pl.Series(name, values) for name, values in columns.items())
 
     def all_rows(self) -> pl.LazyFrame:
-        """Return the rows with all columns that expressions may name."""
+        """Return the rows with all columns available to expressions."""
         if self.rows is None:
             return self._with_terms(self.frame.select(self.row_exprs))
         return self._with_terms(self.stored_rows())
 
     def stored_rows(self) -> pl.LazyFrame:
-        """Return the rows with the roles and all columns that were computed."""
+        """Return the rows with the roles and all computed columns."""
         assert self.rows is not None
         return self.rows.hstack(self.computed_columns()).lazy()
 
@@ -98,7 +98,7 @@ class FrameEngine:
         return []
 
     def _with_terms(self, rows: pl.LazyFrame) -> pl.LazyFrame:
-        """Return the rows with the defined terms, and a weight of 1 where there is none."""
+        """Return the rows with the defined terms, and a default weight of 1."""
         if "weight" not in self.row_names:
             rows = rows.with_columns(pl.lit(1.0).alias("weight"))
         for name, term in self.terms.items():
@@ -163,7 +163,7 @@ class FrameEngine:
 
     @cached_property
     def sample(self) -> pl.Series | None:
-        """A mask of the rows that cuts come from, None for all."""
+        """A mask of the rows for proposing cuts, None for all."""
         return sample_of(self._n_all_rows, self.positions, self.n_rows)
 
     def feature_values(self, number: int) -> pl.Series:
@@ -175,13 +175,13 @@ class FrameEngine:
         return [self.counts_of(feature) for feature in features]
 
     def counts_of(self, feature: int) -> ValueCounts:
-        """Return the distinct values of a feature in the rows that cuts come from."""
+        """Return the distinct values of a feature over the rows for proposing cuts."""
         present = self.values_for_cuts(feature)
         distinct, before = distinct_values(present)
         return ValueCounts(in_numpy(distinct), np.diff(np.append(before, len(present))))
 
     def values_for_cuts(self, feature: int) -> pl.Series:
-        """Return the present values of a feature in the rows that cuts come from."""
+        """Return the non-missing values of a feature over the rows for proposing cuts."""
         values = self.feature_values(feature)
         return (values if self.sample is None else values.filter(self.sample)).drop_nulls()
 
@@ -201,7 +201,7 @@ class FrameEngine:
 
 
 def in_polars(value: Scalar) -> pl.Expr:
-    """Return an expression for polars, memoised: each round evaluates the same ones."""
+    """Return an expression for polars, memoised, as each round evaluates the same ones."""
     return _memoised(cast("Hashable", value))
 
 
@@ -229,7 +229,7 @@ def _with_running_sum(rows: pl.LazyFrame, name: str, sums: Cumulative) -> pl.Laz
 
 
 def _query_expr(frame: pl.LazyFrame, name: str) -> pl.Expr:
-    """Return the query column as dense ranks from 1, NULL where it is missing."""
+    """Return the query column as dense ranks from 1, NULL if missing."""
     kind = FeatureType.from_polars(frame.select(column(name)).collect_schema()[name])
     assert kind is not None
     return physical_expr(name, kind).rank("dense").cast(pl.Int64)

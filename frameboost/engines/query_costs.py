@@ -1,12 +1,12 @@
-"""What queries cost beside kernels, and so which rows an engine of queries reads into memory after all.
+"""The costs of queries relative to kernels, and which rows an engine of queries therefore reads into memory.
 
-A query takes a millisecond to plan, and a tree of depth 6 takes a dozen of them: for a thousand rows that is ten times
-as long as all sums. So a table of few values is read into memory when its engine is opened, and its trees are grown by
-compiled kernels (`read_few`). They are the same trees, as every engine's are.
+A query takes a millisecond to plan, and a tree of depth 6 takes a dozen: for a thousand rows that is ten times as long
+as all sums. So small tables are read into memory when the engine is opened, and kernels grow their trees (`read_few`),
+which are the same in every engine.
 
-Of more rows, a kernel adds a row to a bin in 1 ns of one thread. A group-by takes 5 ns in DuckDB and 9 in polars,
-divided among all threads, and 10 to 15 ms to plan those of a level. So with a few threads the rows that a query reads
-are added up by a kernel, batch by batch, and with many by group-bys of the query itself (`kernel_pays`).
+For more rows, a kernel adds a row to a bin in 1 ns of one thread. A group-by takes 5 ns in DuckDB and 9 in polars,
+divided among all threads, and 10 to 15 ms to plan those of a level. So with few threads a kernel sums the rows that a
+query reads, batch by batch, and with many threads group-bys do (`kernel_pays`).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _MAX_THREADS = 6
 
 
 def read_few(request: EngineRequest) -> EngineRequest | None:
-    """Return the request with its rows in memory, or None where they are more; then they are only counted so far."""
+    """Return the request with its rows in memory, or None for larger data, which is only counted."""
     n_features = max(1, len(request.features))
     max_rows = min(MAX_VALUES * max(1, n_features // _FEATURES), _MAX_OF_ALL) // n_features
     source = request.source
@@ -44,5 +44,5 @@ def read_few(request: EngineRequest) -> EngineRequest | None:
 
 
 def kernel_pays(n_threads: int) -> bool:
-    """Whether a kernel adds up rows in less time than group-bys on so many threads."""
+    """Whether a kernel sums rows faster than group-bys on this many threads."""
     return n_threads <= _MAX_THREADS

@@ -1,7 +1,7 @@
-"""The shards of a cluster, held by an actor on each worker; those of a lost worker are replayed on others.
+"""The shards of a cluster, in an actor on each worker; shards of a lost worker are replayed on others.
 
-`DaskShards` sends calls to the workers and receives their answers, sums of many workers along a tree (`Branch`). It
-keeps of each shard the calls that bring a new one to where a lost one was (`ReplayLog`).
+`DaskShards` sends calls to the workers and receives their answers, with sums reduced along a tree of workers
+(`Branch`). For each shard it logs the calls that restore its state (`ReplayLog`).
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ _REPLACEABLE = frozenset().union(*_OBSOLETE.values())
 
 
 class _Host:
-    """A worker, and the actor on it that holds its shards; without an actor it is lost."""
+    """A worker, and the actor on it that holds its shards; None as the actor means that it is lost."""
 
     def __init__(self, address: str) -> None:
         self.address = address
@@ -85,7 +85,7 @@ class _Host:
 
 
 class _DirectActor(Actor):
-    """An actor that the client asks without the scheduler, whether or not it is ``direct_to_workers``."""
+    """An actor that the client calls without the scheduler, whether or not it is ``direct_to_workers``."""
 
     @property
     def _worker_rpc(self) -> Any:
@@ -94,7 +94,7 @@ class _DirectActor(Actor):
 
 
 class DaskShard:
-    """One shard: its plan, its host, and what it has been told."""
+    """One shard: its plan, its host, and its replay log."""
 
     def __init__(self, number: int, plan: ShardPlan, partitions: Sequence[Delayed]) -> None:
         self.number = number
@@ -108,10 +108,10 @@ class DaskShard:
 
 
 class DaskShards:
-    """`ShardPool` on the workers of a cluster. Each worker gets one message a call, however many shards it holds.
+    """`ShardPool` on the workers of a cluster. Each worker gets one message per call, however many shards it holds.
 
-    Messages go from this process to the workers and back. Where workers can be reached only from the scheduler, they
-    go through it, and sums are added up on the workers first.
+    Messages go directly between this process and the workers. If only the scheduler can reach the workers, they go
+    through it, and sums are reduced on the workers first.
 
     Parameters
     ----------
@@ -120,7 +120,7 @@ class DaskShards:
     engine
         The engine of each shard.
     worker_timeout
-        How many seconds to wait for a worker.
+        The timeout for a worker in seconds.
     """
 
     def __init__(self, client: Client, engine: EngineDescription, worker_timeout: float) -> None:
@@ -133,7 +133,7 @@ class DaskShards:
         self._n_lost = 0
 
     def rooms(self, most: int | None = None) -> list[Room]:
-        """Return what each worker has room for, of ``most`` workers."""
+        """Return the room of each of ``most`` workers."""
         hosts = [_Host(address) for address in list(self._workers())[:most]]
         for host in hosts:
             self._hosts[host.address] = host
@@ -149,7 +149,7 @@ class DaskShards:
         return rooms or self.rooms(most)
 
     def open(self, plans: Sequence[ShardPlan], partitions: Sequence[Sequence[Delayed]] | None = None) -> None:
-        """Give the shards to workers.
+        """Assign the shards to workers.
 
         Parameters
         ----------
@@ -210,7 +210,7 @@ class DaskShards:
 
     @property
     def n_targets(self) -> int:
-        """See `ShardPool.n_targets`: one for each worker that holds shards."""
+        """See `ShardPool.n_targets`: one for each worker with shards."""
         return len({id(shard.host) for shard in self._shards})
 
     def gather(self, finish: Sequence[Callable[[list[pl.DataFrame]], Any]]) -> list[Any]:
@@ -241,7 +241,7 @@ class DaskShards:
                     self._lose([shard for shard in self._shards if shard.number in groups[host]], host)
 
     def _asked(self, host: _Host, method: str, *arguments: Any) -> Any:
-        """Call a method of the actor of a host; return the answer to wait for, None if the host is lost."""
+        """Call a method of a host's actor; return the answer to wait for, None if the host is lost."""
         try:
             return None if host.actor is None else getattr(host.actor, method)(*arguments)
         except LOST:
@@ -249,7 +249,7 @@ class DaskShards:
             return None
 
     def _branches(self, groups: Mapping[_Host, Sequence[DaskShard]], method: str) -> Sequence[Branch[_Host]]:
-        """Return how the hosts are called: each directly, or for sums over many of them along a tree."""
+        """Return how to call the hosts: each directly, or along a tree for sums over many."""
         if is_sum(method) and all(shard.is_open for shards in groups.values() for shard in shards):
             hosts = list(groups)
             if self._is_direct:
@@ -283,7 +283,7 @@ class DaskShards:
     def _outcome(self, host: _Host, answer: Any) -> Outcome | None:
         """Wait for an answer; return None if the host is lost.
 
-        Dask tries to connect to a worker for 30 seconds, also where the scheduler knows that it is gone.
+        Dask tries to connect to a worker for 30 seconds, even if the scheduler knows that it is gone.
         """
         outcome: Outcome | None = None
         while answer is not None and outcome is None:
@@ -299,9 +299,9 @@ class DaskShards:
     # --- partitions of a Dask DataFrame -------------------------------------------------------------------------------
 
     def _hand_out(self, shards: Sequence[DaskShard]) -> None:
-        """Have the workers compute the partitions of shards, and hand them to their actors.
+        """Compute the partitions of shards on the workers, and pass them to their actors.
 
-        Dask computes those that are lost again. A host whose worker goes meanwhile is left without an actor.
+        Dask recomputes lost partitions. If a worker is lost meanwhile, its host is left without an actor.
         """
         loading = []
         for shard in shards:
@@ -342,7 +342,7 @@ class DaskShards:
         return shard.host
 
     def _assign(self, shard: DaskShard, besides: str | None = None) -> None:
-        """Give a shard to a worker, if possible ``besides`` the one that was lost."""
+        """Assign a shard to a worker, if possible other than the lost one."""
         address = self._worker_for(shard, besides)
         host = self._hosts.get(address)
         if host is None:
@@ -352,7 +352,7 @@ class DaskShards:
         shard.host = host
 
     def _worker_for(self, shard: DaskShard, besides: str | None) -> str:
-        """Return the worker that holds the fewest shards."""
+        """Return the worker with the fewest shards."""
         workers = self._workers()
         load = {address: 0 for address in workers if address != besides} or dict.fromkeys(workers, 0)
         for other in self._shards:
@@ -361,7 +361,7 @@ class DaskShards:
         return min(load, key=lambda address: load[address])
 
     def _submit(self, host: _Host) -> None:
-        """Have the worker of a host start its actor."""
+        """Start the actor of a host on its worker."""
         workers = self._workers()
         n_threads = workers.get(host.address, 1)
         machines = [get_address_host(address) for address in workers]
@@ -372,7 +372,7 @@ class DaskShards:
         )  # fmt: skip
 
     def _await(self, host: _Host) -> None:
-        """Wait until the actor of a host has started; leave the host without one if its worker goes meanwhile."""
+        """Wait until the actor of a host has started; if the worker is lost, the host has no actor."""
         assert host.held is not None
         deadline = time.monotonic() + self._timeout
         while host.actor is None and host.address in self._workers():
@@ -389,7 +389,7 @@ class DaskShards:
                 return
 
     def _own(self, actor: Actor) -> Actor:
-        """Return an actor that is called through this client, and not through the last that the process made."""
+        """Return an actor that is called through this client, not through the process's most recent one."""
         with self._client.as_current():
             direct = _DirectActor(actor._cls, actor._address, actor.key)  # type: ignore[no-untyped-call]
             if self._is_direct is None:
@@ -397,7 +397,7 @@ class DaskShards:
             return direct if self._is_direct else Actor(actor._cls, actor._address, actor.key)  # type: ignore[no-untyped-call]
 
     def _can_reach(self, address: str) -> bool:
-        """Whether this process can connect to a worker, as it cannot to one behind a gateway or a tunnel."""
+        """Whether this process can connect to a worker, which may be behind a gateway or a tunnel."""
 
         async def ask() -> None:
             await asyncio.wait_for(self._client.rpc(address).identity(), _SECONDS_TO_CONNECT)
@@ -409,7 +409,7 @@ class DaskShards:
         return True
 
     def _lose(self, shards: Sequence[DaskShard], host: _Host) -> None:
-        """Give the shards of a lost host to other ones."""
+        """Assign the shards of a lost host to other hosts."""
         self._forget(host)
         self._n_lost += 1
         for shard in shards:
@@ -425,7 +425,7 @@ class DaskShards:
             self._assign(shard, besides=host.address)
 
     def _workers(self) -> dict[str, int]:
-        """Return the number of threads of each worker that is there, waiting for one if there is none."""
+        """Return the number of threads of each worker, waiting for one if there is none."""
         self._check_client()
         deadline = time.monotonic() + self._timeout
         waiting: Future[Any] | None = None
@@ -454,7 +454,7 @@ class DaskShards:
     # --- the end ------------------------------------------------------------------------------------------------------
 
     def keep(self, numbers: Sequence[int]) -> None:
-        """See `ShardPool.keep`; an actor that holds a shard too many closes it with the others."""
+        """See `ShardPool.keep`; actors close surplus shards with the others."""
         self._shards = [self._shards[number] for number in numbers]
 
     def close(self) -> None:
@@ -467,7 +467,7 @@ class DaskShards:
         self._shards = []
 
     def _forget(self, host: _Host) -> None:
-        """Have the scheduler forget an actor, to which a traceback may still refer."""
+        """Make the scheduler forget an actor, to which a traceback may still refer."""
         if host.held is not None and self._client.status == "running":
             self._client.cancel(host.held, force=True)  # type: ignore[no-untyped-call]
         host.actor = host.held = None
@@ -479,7 +479,7 @@ def _first(shard: DaskShard) -> int:
 
 
 def _check_same(shard: DaskShard, contents: Sequence[str]) -> None:
-    """Raise `DataError` if a partition that was computed again has other rows."""
+    """Raise `DataError` if a recomputed partition has other rows."""
     for number, (before, now) in enumerate(zip(shard.contents or (), contents, strict=True), start=_first(shard)):
         if now != before:
             raise DataError(
@@ -523,10 +523,9 @@ class Branch(Generic[T]):
 
 
 def branches(workers: Sequence[T], most: int) -> list[Branch[T]]:
-    """Return the workers as at most ``most`` branches, each of which has at most so many in turn.
+    """Return the workers as a tree of at most ``most`` branches at each level.
 
-    With at most 3 messages to each process, 8 workers send their sums along this tree, of which the client receives
-    three:
+    With at most 3 messages to each process, 8 workers reduce their sums along this tree; the client receives three:
 
     >>> [str(branch) for branch in branches(list("abcdefgh"), 3)]
     ['a(b)', 'c(d e)', 'f(g h)']
@@ -541,11 +540,11 @@ def branches(workers: Sequence[T], most: int) -> list[Branch[T]]:
 
 
 class ReplayLog:
-    """The calls that bring a new shard to where a lost one was.
+    """The calls that restore the state of a lost shard.
 
-    A shard's state is its codes, its margins, its gradients and the node of each row. Of the calls so far, those are
-    kept that this state depends on: reads are left out, of what is stored anew in each round only the last call stays,
-    and of a grown tree only its splits and leaf values. Calls of two rounds, and what is kept of them:
+    A shard's state is its codes, margins, gradients and the node of each row. The log keeps the calls that determine
+    this state: no reads, only the last of calls that replace state in each round, and only the splits and leaf values
+    of grown trees. Example, two rounds:
 
     ============================  ==============
     ``bin_columns(bins)``         kept
@@ -565,7 +564,7 @@ class ReplayLog:
         self._calls: list[Call] = []
 
     def add(self, calls: Iterable[Call]) -> None:
-        """Add calls that the shard has carried out."""
+        """Add calls that the shard has executed."""
         for call in calls:
             if call.method in _READS:
                 continue
@@ -579,5 +578,5 @@ class ReplayLog:
             self._calls.append(call)
 
     def calls(self) -> list[Call]:
-        """Return the calls to repeat, in order."""
+        """Return the calls to replay, in order."""
         return [*self._settled, *self._calls]

@@ -1,4 +1,4 @@
-"""What runs on a worker of Dask: an actor that holds its shards."""
+"""The code on a Dask worker: an actor that holds its shards."""
 
 from __future__ import annotations
 
@@ -44,21 +44,21 @@ _MAX_FULL = 0.75  # of the bins of histograms; above it packing takes longer tha
 
 @dataclass(frozen=True)
 class ShardPlan:
-    """All that is needed to open a shard.
+    """The plan to open a shard.
 
     Attributes
     ----------
     open
-        Opens its engine.
+        A function that opens its engine.
     rows
-        Its rows, or how they are read from partitions that the actor has been handed; None for those that the process
-        itself holds (see `hold_rows`).
+        The rows, or a reader of partitions that the actor receives; None for rows that the process holds (see
+        `hold_rows`).
     features, roles, parameters
         As of `EngineRequest`.
     fits_files
-        Whether arrays may be in files: the engine puts them there, and of the rows one column can be read at a time.
+        Whether arrays may be in files: the engine supports it, and single columns can be read.
     n_all
-        The number of rows of all shards, 0 if it is not known.
+        The number of rows of all shards, 0 if unknown.
     """
 
     open: Callable[[EngineRequest], ShardEngine]
@@ -72,7 +72,7 @@ class ShardPlan:
 
 @dataclass(frozen=True)
 class Order:
-    """Calls of one shard; with a plan, the shard is opened first, ``in_files`` if there might be too little memory."""
+    """Calls of one shard; with a plan, the shard is opened first, ``in_files`` if memory might not suffice."""
 
     number: int
     calls: Sequence[Call]
@@ -91,7 +91,7 @@ class Relay:
 
 @dataclass(frozen=True)
 class Source:
-    """Another worker, by its actor, and the numbers of its shards."""
+    """Another worker, by its actor, and the indices of its shards."""
 
     actor: Any
     numbers: Sequence[int]
@@ -99,16 +99,16 @@ class Source:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of orders.
+    """The outcome of orders.
 
     Attributes
     ----------
     results
         The result of each shard's last call; sums are merged.
     error
-        The error that ended the calls, which is none of the cluster.
+        The error that ended the calls, unless it is one of the cluster.
     lost
-        The workers (by the first shard's number in their orders) whose results are missing, as they are gone.
+        The lost workers, by the first shard's index in their orders.
     """
 
     results: Sequence[Any] = ()
@@ -130,7 +130,7 @@ class ShardActor:
     n_processes
         The workers on its machine.
     opener
-        Opens the engine of a shard.
+        A function that opens the engine of a shard.
     uses_storage
         Whether its arrays may be in files.
     """
@@ -151,7 +151,7 @@ class ShardActor:
         self._gathered: dict[int, list[pl.DataFrame]] = {}  # pieces of other workers' tables
 
     def run(self, orders: Sequence[Order], relays: Sequence[Relay] = ()) -> Outcome:
-        """Carry out orders, and add up what other workers answer to theirs.
+        """Execute orders, and add the sums that other workers return for theirs.
 
         The shards take turns, each with all threads.
         """
@@ -181,15 +181,15 @@ class ShardActor:
         return Outcome([packed(each) if isinstance(each, np.ndarray) else each for each in sums], lost=lost)
 
     async def pieces(self, numbers: Sequence[int], index: int) -> list[pl.DataFrame]:
-        """Return a piece of the tables of some shards; beside calls of other methods, which may wait for each other."""
+        """Return a piece of some shards' tables; runs beside other methods, which may wait for each other."""
         return [self._shards[number].piece(index) for number in numbers]
 
     def gather(
         self, numbers: Sequence[int], index: int, sources: Sequence[Source], finish: Callable[[list[pl.DataFrame]], Any]
     ) -> Outcome:
-        """Return what ``finish`` makes of a piece of all shards' tables, those of ``numbers`` on this worker.
+        """Return the result of ``finish`` for a piece of all shards' tables; ``numbers`` are the shards on this worker.
 
-        The pieces of others are kept until the tables are divided anew.
+        Pieces of other workers are kept until the tables are divided again.
         """
         if index not in self._gathered:
             answers = [_answer(source.actor.pieces, source.numbers, index) for source in sources]
@@ -222,16 +222,16 @@ class ShardActor:
             self._shards.popitem()[1].close()
 
     def room(self) -> Room:
-        """Return what the process has room for."""
+        """Return the room of the process."""
         return Room(self._memory, self._budget.left(), self._n_threads)
 
     def _open(self, orders: Sequence[Order]) -> dict[int, Callable[[], Shard]]:
-        """Return how to open new shards, by number, once it is clear that there is room for them.
+        """Return functions that open new shards, by index, after checking that there is room for them.
 
         Raises
         ------
         ClusterError
-            If there is not.
+            If there is no room.
         """
         sources: dict[int, FrameSource | DatabaseTable] = {}
         for order in orders:
@@ -281,9 +281,9 @@ class _WorkerMemory(NamedTuple):
     limit
         Its ``memory_limit`` in bytes, None without one.
     has
-        What its process has, before it reads a row.
+        The bytes that its process takes before it reads a row.
     pauses_at, ends_at
-        The shares of the limit at which Dask gives it no more tasks, and ends it; 1 if it does not.
+        The shares of the limit at which Dask pauses and kills it; 1 if it does not.
     """
 
     worker: str
@@ -294,7 +294,7 @@ class _WorkerMemory(NamedTuple):
 
     @classmethod
     def now(cls) -> _WorkerMemory:
-        """Return the memory of this worker."""
+        """Return the current memory of this worker."""
         import dask
         from distributed import get_worker
 
@@ -310,14 +310,14 @@ class _WorkerMemory(NamedTuple):
 
 
 class Room(NamedTuple):
-    """What a worker has room for: ``left`` are the bytes that plans may use, None if they are not known."""
+    """The room of a worker: ``left`` are the bytes available to plans, None if unknown."""
 
     memory: _WorkerMemory
     left: int | None
     n_threads: int
 
     def most(self) -> int | None:
-        """Return the bytes without which it is of no use to begin, None if there is no limit."""
+        """Return the bytes that are necessary to begin, None if there is no limit."""
         memory = self.memory
         if memory.limit is None or self.left is None:
             return None
@@ -327,22 +327,22 @@ class Room(NamedTuple):
 def no_room(
     room: Room, need: Need, counts: Sequence[int], request: EngineRequest, *, fits_files: bool, remedy: str = ""
 ) -> str:
-    """Return why a worker has no room for shards, "" if it has.
+    """Return the reason why a worker has no room for shards, or "".
 
     Parameters
     ----------
     room
         What it has room for.
     need
-        What the shards need.
+        The memory that the shards need.
     counts
         The number of rows of each.
     request
-        Whose rows these are.
+        The request of these rows.
     fits_files
         Whether their arrays may be in files.
     remedy
-        What would help besides more memory.
+        A remedy other than more memory, for the message.
     """
     most, least = room.most(), min(need) if fits_files else need.in_memory
     if most is None or least <= most:
@@ -369,9 +369,9 @@ _LOADING_ROWS, _LOADING_COLUMNS = 140_000, 4
 
 @lru_cache(maxsize=8)
 def _load_kernels(opener: Callable[[EngineRequest], ShardEngine], n_threads: int, *, uses_storage: bool) -> None:
-    """Have this process import and compile what a fit needs, once, by a tree of a few rows.
+    """Import and compile everything that a fit needs in this process, once, by a tree of a few rows.
 
-    What is measured afterwards is the memory that it has before it reads a row of the user's.
+    The memory measured afterwards is that before reading the user's rows.
     """
     random = np.random.default_rng(0)
     values = random.normal(size=(_LOADING_COLUMNS, _LOADING_ROWS))
@@ -405,14 +405,14 @@ _held: list[pl.LazyFrame] = []
 
 
 def hold_rows(frame: pl.LazyFrame | None) -> None:
-    """Keep rows in this process for the next shard that is opened without any; None forgets them."""
+    """Keep rows in this process for the next shard opened without any; None drops them."""
     _held[:] = [] if frame is None else [frame]
 
 
 def hand_over(actor: str, number: int, *partitions: Any) -> list[str]:
-    """Hand pandas partitions to the actor of that key on the same worker, as a task that Dask gives them to.
+    """Pass pandas partitions to the actor of that key on the same worker, as a task.
 
-    A hash of each partition is returned, by which another computation of it is known to have the same rows.
+    Returns a hash of each partition, to check a recomputation of it.
     """
     from dask.base import tokenize
     from distributed import get_worker
@@ -423,7 +423,7 @@ def hand_over(actor: str, number: int, *partitions: Any) -> list[str]:
 
 
 def _answer(method: Callable[..., Any], *arguments: Any) -> Any:
-    """Call a method of an actor; return the answer to wait for, None if its worker is gone."""
+    """Call a method of an actor; return the answer to wait for, None if its worker is lost."""
     try:
         return method(*arguments)
     except LOST:
@@ -431,7 +431,7 @@ def _answer(method: Callable[..., Any], *arguments: Any) -> Any:
 
 
 def _waited(answer: Any) -> Any:
-    """Wait for an answer; return None if the worker is gone."""
+    """Wait for an answer; return None if the worker is lost."""
     try:
         return None if answer is None else answer.result()
     except LOST:
@@ -439,7 +439,7 @@ def _waited(answer: Any) -> Any:
 
 
 def _received(relay: Relay, answer: Any) -> Outcome:
-    """Wait for an answer; if the worker is gone, so are the answers to what it passed on."""
+    """Wait for an answer; if the worker is lost, so are the answers to the orders that it passed on."""
     outcome: Outcome | None = _waited(answer)
     return Outcome(lost=_workers_of(relay)) if outcome is None else outcome
 
@@ -449,7 +449,7 @@ def _workers_of(relay: Relay) -> list[int]:
 
 
 def versions() -> dict[str, str]:
-    """Return the versions on which the bytes of a model, or what is sent between processes, depend."""
+    """Return the versions of packages that a model's bytes, or messages between processes, depend on."""
     import duckdb
     import numba
 
@@ -463,9 +463,9 @@ def versions() -> dict[str, str]:
 
 @dataclass(frozen=True)
 class PackedHistograms:
-    """The bins of histograms whose sums are not both zero: deep nodes have far fewer rows than bins.
+    """The bins of histograms with nonzero sums: deep nodes have far fewer rows than bins.
 
-    Of 8 bins, 2 have rows: one byte of flags and 2 pairs of sums travel, 33 bytes in place of 128.
+    If 2 of 8 bins have rows, one byte of flags and 2 pairs of sums are sent, 33 bytes instead of 128.
 
     >>> sums = np.zeros((1, 8, 2))
     >>> sums[0, 1], sums[0, 6] = (0.5, 1.0), (-2.0, 4.0)
@@ -491,7 +491,7 @@ class PackedHistograms:
 
 
 def packed(histograms: FloatArray) -> PackedHistograms | FloatArray:
-    """Return histograms without their empty bins, or as they are if few are empty."""
+    """Return histograms without empty bins, or unchanged if few are empty."""
     bins = histograms.reshape(-1, 2)
     has_rows = (bins[:, 0] != 0) | (bins[:, 1] != 0)
     if np.count_nonzero(has_rows) > _MAX_FULL * len(bins):
@@ -500,7 +500,7 @@ def packed(histograms: FloatArray) -> PackedHistograms | FloatArray:
 
 
 def unpacked(result: Any) -> Any:
-    """Return the histograms, or any other result as it is."""
+    """Return unpacked histograms, or any other result unchanged."""
     if not isinstance(result, PackedHistograms):
         return result
     histograms = np.zeros(result.shape)

@@ -1,8 +1,8 @@
 """One engine made of many: each shard is an engine over some of the rows, and results are merged.
 
-- `engine`: the engine of all shards, and how results are merged
-- `shard`: one shard, where its rows are, and how shards are called
-- `opening`: the rows of one process divided into shards
-- `memory_plan`: where the arrays of shards are kept, by how much memory there is
+- `engine`: the engine of all shards, and merging of results
+- `shard`: one shard, and calls of shards
+- `opening`: dividing the rows of one process into shards
+- `memory_plan`: the storage of shards' arrays, by available memory
 - `quantiles`: quantiles over the rows of all shards
 """

@@ -1,7 +1,7 @@
 """The engine over all shards: each call goes to every shard, and the results are merged.
 
-Sums are of numbers on one grid (see `frameboost.expressions.grid`), so they are the same however the rows are
-divided: the model equals that of one engine over all rows, bit for bit.
+All numbers are on one grid (see `frameboost.expressions.grid`), so sums do not depend on the division of the rows: the
+model equals that of one engine over all rows, bit for bit.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ _SIDES = ("positive", "negative")  # the sums of a distinct score
 
 
 class ShardedEngine:
-    """`HistogramEngine` over shards, whose rows follow each other.
+    """`HistogramEngine` over shards of consecutive rows.
 
-    Calls without an answer are sent together with the next that has one.
+    Calls without a result are sent with the next call that has one.
 
     Parameters
     ----------
@@ -54,9 +54,9 @@ class ShardedEngine:
     roles
         Role -> column name.
     names
-        What messages call the rows of each shard; empty for rows that have no name.
+        The name of each shard's rows in messages; empty for unnamed rows.
     columns
-        What proposes bins, where the shards do not: the columns of a table of a database.
+        The columns that propose bins instead of the shards, for a database table.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class ShardedEngine:
         return Capabilities(takes_batches=True)
 
     def _start(self) -> int:
-        """Leave out empty shards, and tell the others the positions of their rows; return the number of all rows."""
+        """Drop empty shards, and pass row positions to the others; return the number of all rows."""
         pool = self._pool
         counts: list[int] = self._ask("count_rows")
         if 0 in counts and any(counts):
@@ -129,7 +129,7 @@ class ShardedEngine:
             )
 
     def _divide(self, parts: Sequence[tuple[pl.DataFrame, bool]]) -> list[pl.DataFrame]:
-        """Divide the shards' tables, given what they started with, into a piece for each process; return their sums."""
+        """Divide the shards' tables into a piece for each process, from their starts; return their sums."""
         keys = pl.concat(part.to_series(0) for part, _ in parts).sort()
         n = self._pool.n_targets
         return self._ask("divide", keys.gather([len(keys) * k // n for k in range(1, n)]))
@@ -196,7 +196,7 @@ class ShardedEngine:
         self._tell("start_margins", dict(margins))
 
     def add_columns(self, terms: Mapping[str, Scalar | Cumulative | QueryWindow]) -> None:
-        """See `Engine.add_columns`; running sums over all rows are refused."""
+        """See `Engine.add_columns`; running sums over all rows are errors."""
         if any(isinstance(term, Cumulative) for term in terms.values()):
             raise ParameterError(
                 f"the objective or metric needs {listed(list(terms))}, a running sum over all rows, which shards "
@@ -226,8 +226,8 @@ class ShardedEngine:
     ) -> dict[str, float]:  # fmt: skip
         """See `Engine.compute_gradients`.
 
-        A grid depends on the largest gradient of all shards. Its step is a power of two and seldom differs from the
-        round before, so the shards round to the last grids, and again only if these turn out to be the wrong ones.
+        A grid depends on the largest gradient of all shards. Its step is a power of two that seldom changes between
+        rounds, so the shards round to the last grids, and again only if these are wrong.
         """
         if set(self._offsets) != set(gradients):
             self._offsets = dict.fromkeys(gradients, 0.0)
@@ -288,7 +288,7 @@ class ShardedEngine:
 def _merged_aggregates(
     aggregates: Mapping[str, Aggregate], parts: Sequence[Mapping[str, float | None]]
 ) -> dict[str, float | None]:
-    """Return aggregates over all rows; sums are of numbers on a grid, and so exact."""
+    """Return aggregates over all rows; sums are exact, as all numbers are on a grid."""
     return {
         name: _merged_number(aggregate.function, [value for part in parts if (value := part[name]) is not None])
         for name, aggregate in aggregates.items()
@@ -329,12 +329,12 @@ _SUMS: Mapping[str, Callable[[Sequence[Any]], Any]] = {
 
 
 def is_sum(method: str) -> bool:
-    """Whether only the sum of all shards' results of a method of `Shard` is needed."""
+    """Whether results of a `Shard` method are only needed as a sum over shards."""
     return method in _SUMS
 
 
 def merged(method: str, results: list[Any]) -> list[Any]:
-    """Return the results of a method of `Shard`, as one if it `is_sum`."""
+    """Return the results of a `Shard` method, reduced to one if it `is_sum`."""
     return [_SUMS[method](results)] if is_sum(method) else results
 
 
@@ -347,18 +347,18 @@ def _merged_scores(parts: Sequence[pl.DataFrame]) -> pl.DataFrame:
 
 
 class _GatheredScores:
-    """Distinct scores (see `Engine.by_score`) that are too many for one process: the tables of a pool's shards.
+    """Distinct scores (see `Engine.by_score`) too many for one process: the tables of a pool's shards.
 
-    Each shard has the table of its rows, sorted by score. Ranges of scores are chosen so that each process has about as
-    many of them, and the pieces of one range are brought together there: on a cluster from worker to worker. Only a
-    sample of the scores, and what becomes of each range, go to the client. So are names of queries compared.
+    Each shard has the table of its rows, sorted by score. Ranges of scores are assigned to processes in about equal
+    numbers, and the pieces of a range are gathered there: on a cluster from worker to worker. Only a sample of the
+    scores, and the result of each range, go to the client. Query names are compared in the same way.
 
     Parameters
     ----------
     pool
         The shards.
     sums
-        What each shard's `divide` returned.
+        The results of each shard's `divide`.
     n_rows
         The number of all rows.
     """
@@ -391,7 +391,7 @@ def _aggregated(
 
 
 def _first_shared(pieces: list[pl.DataFrame]) -> str | None:
-    """Return the first name that is in several tables of distinct names, None if there is none."""
+    """Return the first name that occurs in several tables of distinct names, or None."""
     names = pl.concat(pieces).to_series()
     shared = names.filter(names.is_duplicated()).min()
     return None if shared is None else str(shared)

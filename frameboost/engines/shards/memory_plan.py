@@ -1,4 +1,4 @@
-"""Where the arrays of shards over files are kept, by an estimate of their size and the memory that is left."""
+"""The storage of the arrays of shards over files, from estimated sizes and the available memory."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ MAX_SHARDS = 64  # of a worker, where their number is chosen here
 
 
 class RowSize(NamedTuple):
-    """An estimate of the bytes of one row in an engine: its values as they are read, and those of arrays.
+    """The estimated bytes of one row in an engine: its values as read, and its arrays.
 
-    ``rewritten`` is of those that are written for each tree if arrays are in files.
+    ``rewritten`` are those written for each tree if arrays are in files.
     """
 
     columns: int
@@ -48,11 +48,11 @@ class RowSize(NamedTuple):
 
 
 def storage_of(request: EngineRequest) -> Storage:
-    """Return where to keep the arrays of shards over the rows of a request.
+    """Return the storage of arrays of shards over the rows of a request.
 
-    As long as memory suffices, columns and arrays are in memory. If only the arrays fit, columns are read one at a
-    time. Otherwise arrays are in temporary files, too. Both need Parquet or Arrow files, or a table of a database: of
-    other files a column can't be read by itself, and frames are in memory already.
+    If memory suffices, columns and arrays are in memory. If only the arrays fit, columns are read one at a time;
+    otherwise arrays are in temporary files, too. Both require Parquet or Arrow files, or a database table: other files
+    do not allow reading single columns, and frames are already in memory.
     """
     left, source = request.budget.left(), request.source
     if left is None or not reads_columns(source):
@@ -69,14 +69,14 @@ def storage_of(request: EngineRequest) -> Storage:
 
 
 def reads_columns(source: object) -> TypeGuard[FrameSource | DatabaseTable]:
-    """Whether one column can be read without the others, so that there may be more rows than fit in memory."""
+    """Whether single columns can be read, so that rows may exceed memory."""
     return isinstance(source, DatabaseTable) or (isinstance(source, FrameSource) and source.are_columnar)
 
 
 class Need(NamedTuple):
-    """The bytes that a process needs beside what it has, by where the arrays of its shards are.
+    """The additional bytes that a process needs, by the storage of its shards' arrays.
 
-    ``by_column`` reads one column at a time, and has the arrays in memory.
+    ``by_column`` reads one column at a time, with arrays in memory.
     """
 
     in_memory: int
@@ -85,7 +85,7 @@ class Need(NamedTuple):
 
 
 def need_of(request: EngineRequest, counts: Sequence[int], n_all: int, n_threads: int) -> Need:
-    """Return what the shards of one process need, which take turns.
+    """Return the need of one process's shards, which take turns.
 
     Parameters
     ----------
@@ -116,7 +116,7 @@ def need_of(request: EngineRequest, counts: Sequence[int], n_all: int, n_threads
 def fewest_shards(
     request: EngineRequest, n_rows: int, rooms: Sequence[tuple[int, int]], *, fits_files: bool
 ) -> int | None:
-    """Return into how many shards to divide rows, so that each process has room for its share; None if none will do.
+    """Return the number of shards for which each process has room for its share; None if there is none.
 
     Parameters
     ----------
@@ -125,7 +125,7 @@ def fewest_shards(
     n_rows
         Their number.
     rooms
-        Of each process the bytes that it has room for, and its number of threads.
+        The available bytes and the number of threads of each process.
     fits_files
         Whether arrays may be in files.
     """
@@ -143,14 +143,14 @@ def fewest_shards(
 def storage_within(
     request: EngineRequest, counts: Sequence[int], n_all: int, n_threads: int, *, in_files: bool = False
 ) -> Storage:
-    """Return where to keep the arrays of the shards of a process whose memory is limited.
+    """Return the storage of the arrays of shards in a process with limited memory.
 
     Parameters
     ----------
     request, counts, n_all, n_threads
-        See `need_of`; the request's budget has the memory that is left.
+        See `need_of`; the request's budget is the remaining memory.
     in_files
-        Whether to keep them in files whatever is left.
+        Whether to use files in any case.
     """
     left = request.budget.left()
     if left is None and not in_files:
@@ -171,8 +171,8 @@ def row_size(request: EngineRequest) -> RowSize:
     """Return the size of one row of a request.
 
     Arrays in memory are codes by column and by row, roles, row numbers twice (see `RowPartition`), and a margin, g and
-    h for each output. Those that are rewritten in files are the margins, the number of the node and, unless they are
-    computed again wherever they are used (see `RecomputedGradients`), g and h.
+    h for each output. Rewritten arrays in files are margins, node indices and, unless recomputed on use (see
+    `RecomputedGradients`), g and h.
     """
     parameters, features = request.parameters, request.features
     outputs = max(parameters.num_class or 1, sum(role.startswith("label") for role in request.roles))
@@ -186,7 +186,7 @@ def row_size(request: EngineRequest) -> RowSize:
 
 
 def _width(feature: Feature) -> int:
-    """Return the bytes of one value; of a string, which polars stores in 16 bytes and more, a guess."""
+    """Return the bytes of one value; a guess for strings, which polars stores in 16 bytes and more."""
     if feature.type.is_categorical:
         return 24
     return int(pl.Series([0], dtype=feature.type.physical_dtype).estimated_size())

@@ -25,7 +25,7 @@ __all__ = ["columns_of", "divided", "evenly", "in_shards", "name_of"]
 
 
 def in_shards(engine: EngineDescription, n_shards: int) -> EngineDescription:
-    """Return the description of an engine made of ``n_shards`` of another."""
+    """Return the description of an engine of ``n_shards`` shards of another."""
 
     def open_shards(request: EngineRequest) -> ShardedEngine:
         parts, names = divided(request, n_shards)
@@ -54,16 +54,15 @@ def in_shards(engine: EngineDescription, n_shards: int) -> EngineDescription:
 
 
 def columns_of(request: EngineRequest) -> TableColumns | None:
-    """Return the columns that all shards of a database's table are cut by."""
+    """Return the columns that cut a database table for all shards."""
     return TableColumns(request.source, request.features) if isinstance(request.source, DatabaseTable) else None
 
 
 def divided(request: EngineRequest, n_shards: int) -> tuple[list[FrameSource | DatabaseTable], list[str]]:
-    """Return the rows of a request in ``n_shards`` parts or fewer, and what messages call each part, if anything.
+    """Return the rows of a request in at most ``n_shards`` parts, and the name of each part in messages, if any.
 
-    The parts are of about equal length, and follow each other. Frames that the user gave stay whole if there are at
-    least as many of them; any other frame is read. A table of a database is divided by its key. Rows of one query that
-    follow each other stay together.
+    The parts are consecutive and of about equal length. The user's frames stay whole if there are at least as many; any
+    other frame is read. A database table is divided by its key. Consecutive rows of a query stay together.
     """
     columns, source, group = request.columns(), request.source, request.roles.get("qid")
     if isinstance(source, DatabaseTable):
@@ -90,7 +89,7 @@ def divided(request: EngineRequest, n_shards: int) -> tuple[list[FrameSource | D
 
 
 def name_of(names: Sequence[str]) -> str:
-    """Return what messages call parts that follow each other."""
+    """Return the name of consecutive parts in messages."""
     return names[0] if names[0] == names[-1] else f"{names[0]} to {names[-1]}"
 
 
@@ -111,7 +110,7 @@ def _by_position(
 
 
 def _between_queries(bounds: Sequence[tuple[int, int]], queries: pl.Series) -> Sequence[tuple[int, int]]:
-    """Return slices that begin where the query of the rows changes, each at the next such place.
+    """Return slices that begin where the query changes, each moved to the next such position.
 
     >>> _between_queries([(0, 2), (2, 4), (4, 6)], pl.Series(["a", "a", "a", "b", "b", "c"]))
     [(0, 3), (3, 5), (5, 6)]
@@ -123,5 +122,5 @@ def _between_queries(bounds: Sequence[tuple[int, int]], queries: pl.Series) -> S
 
 
 def evenly(count: int, parts: int) -> Sequence[tuple[int, int]]:
-    """Return the first place and the place after the last of each of ``parts`` slices of about equal length."""
+    """Return start and end of each of ``parts`` slices of about equal length."""
     return list(pairwise(count * k // parts for k in range(parts + 1)))

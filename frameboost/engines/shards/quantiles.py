@@ -1,13 +1,12 @@
-"""Quantiles of each node over the rows of all shards, of which only samples and few values travel.
+"""Quantiles of each node over the rows of all shards, from samples and few transferred values.
 
 The quantile of rank r is the lowest value v with at least r rows up to it. It is selected in three calls, for all nodes
-at once, each of which is a pass over the rows at most, as a selection in one place is:
+together, each at most one pass over the rows:
 
-1. Each shard sends a sample of each node's values.
-2. Around the rank in the samples some values are chosen as *pivots*, of which the shards send the rows up to each.
-3. The rank then lies between two pivots. Shards send the values between them, as in one place they would be sorted.
+1. Each shard sends a sample of each node's values. 2. Some values around the rank in the samples are *pivots*; the
+shards count the rows up to each. 3. The rank lies between two pivots, and the shards send the values between them.
 
-If these are too many, they are sampled in their turn, twice at most: whatever the samples, the counts are exact.
+If these are too many, they are sampled in turn, at most twice; counts are exact for any samples.
 """
 
 from __future__ import annotations
@@ -36,10 +35,10 @@ Bracket = tuple[float, float]  # the values v with first < v <= last
 
 
 class Values(NamedTuple):
-    """Some values of a node in a shard, ascending, and the weight that each stands for.
+    """Some values of a node in a shard, ascending, with the weight that each represents.
 
-    ``are_all`` says that these are the distinct values that there are, each with its own weight; otherwise they are a
-    sample. ``total`` is the exact weight of all.
+    ``are_all`` means that these are all distinct values with their weights; otherwise they are a sample. ``total`` is
+    the exact total weight.
     """
 
     values: FloatArray
@@ -54,12 +53,12 @@ Within = Callable[[dict[int, Bracket], bool], Sequence[Mapping[int, Values]]]
 
 
 class NodeValues:
-    """The values of the rows of each node, in any order, and their weights; without weights each row counts 1.
+    """The values of each node's rows, in any order, and their weights, by default 1.
 
     Parameters
     ----------
     rows
-        ``node``, ``value`` and, where rows have weights, ``weight``.
+        ``node``, ``value`` and, if rows are weighted, ``weight``.
     storage
         Where to keep them.
     """
@@ -97,7 +96,7 @@ class NodeValues:
         return values_of
 
     def weights_up_to(self, pivots: Mapping[int, FloatArray]) -> dict[int, FloatArray]:
-        """Return the weight of each node's rows with values up to each pivot, which ascend."""
+        """Return the weight of each node's rows with values up to each of the ascending pivots."""
         weights_of = {}
         for node, node_pivots in pivots.items():
             if node in self._of:
@@ -111,7 +110,7 @@ class NodeValues:
         return weights_of
 
     def within(self, brackets: Mapping[int, Bracket], wants_all: bool) -> dict[int, Values]:
-        """Return the values in the bracket of each node, or some of them; from now on the node has no others."""
+        """Return the values in the bracket of each node, or a sample; the node drops all others."""
         values_of = {}
         for node, bracket in brackets.items():
             if node in self._of:
@@ -139,7 +138,7 @@ def _distinct(values: FloatArray, weights: FloatArray | None) -> tuple[FloatArra
 
 
 def _summary(values: FloatArray, weights: FloatArray, *, wants_all: bool = False) -> Values:
-    """Return all of some distinct values if they are few, else some of them."""
+    """Return all distinct values if they are few, else some of them."""
     total = float(weights.sum())
     if wants_all or len(values) <= _MAX_VALUES:
         return Values(values, weights, total, are_all=True)
@@ -157,7 +156,7 @@ def weighted_quantiles(start: Start, alpha: float, weights_up_to: WeightsUpTo, w
     alpha
         The share.
     weights_up_to, within
-        Ask these of all shards.
+        Functions that call these methods of all shards.
     """
     totals = _totals(start)
     targets = {node: (total * alpha, total * alpha) for node, total in totals.items()}
@@ -187,7 +186,7 @@ def interpolated_quantiles(start: Start, alpha: float, weights_up_to: WeightsUpT
 def _select(
     start: Start, targets: Mapping[int, tuple[float, float]], weights_up_to: WeightsUpTo, within: Within
 ) -> dict[int, tuple[float, float]]:
-    """Return for both targets of each node, which ascend, the lowest value up to which the rows weigh so much."""
+    """Return for both ascending targets of each node the lowest value with at least that weight up to it."""
     results: dict[int, tuple[float, float]] = {}
     parts, below = start, dict.fromkeys(targets, 0.0)  # the weight of the values before those in the parts
     for number in count(1):
@@ -214,7 +213,7 @@ def _select(
 
 
 def _pivots(values: FloatArray, running: FloatArray, targets: tuple[float, float], size: int) -> FloatArray:
-    """Return values around the targets, by a sample of ``size`` values with running sums of their weights."""
+    """Return values around the targets, from a sample of ``size`` values with running sums of their weights."""
     deviation = (running[-1] - running[0]) * _DEVIATIONS * 0.5 / np.sqrt(size)
     low, high = np.searchsorted(running, (targets[0] - deviation, targets[1] + deviation), side="left").tolist()
     low, high = max(0, min(low, len(values)) - 1), min(high + 1, len(values) - 1)  # two, so that a bracket is narrower
@@ -222,7 +221,7 @@ def _pivots(values: FloatArray, running: FloatArray, targets: tuple[float, float
 
 
 def _bracket(pivots: FloatArray, sums: FloatArray, targets: tuple[float, float]) -> tuple[Bracket, float]:
-    """Return the pivots between which both targets lie, and the weight up to the first, 0 if there is none before."""
+    """Return the pivots that enclose both targets, and the weight up to the first, 0 if there is none."""
     first = int(np.searchsorted(sums, targets[0], side="left")) - 1
     last = int(np.searchsorted(sums, targets[1], side="left"))
     bracket = pivots[first] if first >= 0 else -np.inf, pivots[last] if last < len(pivots) else np.inf

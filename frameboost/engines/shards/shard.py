@@ -1,6 +1,6 @@
-"""One shard: an engine over some of the rows, and how all shards of a fit are asked.
+"""One shard: an engine over some of the rows, and calls of all shards of a fit.
 
-A `ShardPool` sends lists of calls, which each shard carries out in order: methods of `Shard`, or of its engine.
+A `ShardPool` sends lists of calls, which each shard executes in order: methods of `Shard`, or of its engine.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ class Shard:
     engine
         The engine.
     workers
-        Its threads, which are closed with it.
+        Its threads, closed with it.
     storage
-        Where to keep arrays as long as the rows.
+        The storage of arrays as long as the rows.
     """
 
     def __init__(self, engine: ShardEngine, workers: Workers, storage: Storage = IN_MEMORY) -> None:
@@ -57,7 +57,7 @@ class Shard:
         check_engine(self._engine, ShardEngine, name)
 
     def run(self, calls: Sequence[tuple[str, tuple[Any, ...]]]) -> Any:
-        """Carry out calls, of methods of the shard or of its engine; return the result of the last."""
+        """Execute calls of methods of the shard or of its engine; return the result of the last."""
         result = None
         for method, arguments in calls:
             result = getattr(self if hasattr(type(self), method) else self._engine, method)(*arguments)
@@ -68,14 +68,14 @@ class Shard:
         return self._engine.n_rows
 
     def close(self) -> None:
-        """Close the engine and its threads; may be called more than once."""
+        """Close the engine and its threads; may be called repeatedly."""
         self._engine.close()
         self._workers.close()
 
     # --- cuts ---------------------------------------------------------------------------------------------------------
 
     def summaries(self, features: Sequence[int], most: int) -> list[Summary]:
-        """Return summaries of the values of some features, within which `values_within` may then select."""
+        """Return summaries of the values of some features, for `values_within`."""
         self._counts = {}
         kept, summaries = self._storage.kept, []
         for start in range(0, len(features), self._workers.n_jobs):
@@ -95,7 +95,7 @@ class Shard:
         return [self._engine.categories(feature) for feature in features]
 
     def bin_columns(self, bins: Sequence[Bins]) -> None:
-        """See `HistogramEngine.bin_columns`; the counts of values are needed no more."""
+        """See `HistogramEngine.bin_columns`; counts of values are dropped."""
         self._counts = {}
         self._engine.bin_columns(bins)
 
@@ -116,12 +116,12 @@ class Shard:
     # --- tables by key ------------------------------------------------------------------------------------------------
 
     def start_scores(self, score: Scalar, positive: Scalar, negative: Scalar, most: int) -> tuple[pl.DataFrame, bool]:
-        """Keep the sums of each distinct score as the table; return it, or a sample if it is long; and which it is."""
+        """Store the sums of each distinct score as the table; return it, or a sample if it is long, and which it is."""
         sums = self._engine.score_sums(score, positive, negative)
         return self._start_table(sums.with_columns(pl.col("score") + 0.0), most)  # which turns -0.0 into 0.0
 
     def start_queries(self, most: int) -> tuple[pl.DataFrame, bool]:
-        """Keep the names of queries as the table; return what `start_scores` does."""
+        """Store the names of queries as the table; return the result of `start_scores`."""
         return self._start_table(self._engine.query_names().alias("query").drop_nulls().to_frame(), most)
 
     def _start_table(self, table: pl.DataFrame, most: int) -> tuple[pl.DataFrame, bool]:
@@ -133,7 +133,7 @@ class Shard:
         return table[:: -(-len(table) // _SAMPLED_KEYS)].select(table.columns[0]), False
 
     def divide(self, bounds: pl.Series) -> pl.DataFrame:
-        """Divide the table into pieces, each from one of the ascending bounds on; return the sums of each piece."""
+        """Divide the table into pieces at ascending bounds; return the sums of each piece."""
         keys, *values = self._table.get_columns()
         indices = [0, *keys.search_sorted(bounds, side="left").to_list(), len(keys)]
         self._pieces = list(pairwise(indices))
@@ -147,7 +147,7 @@ class Shard:
     # --- quantiles ----------------------------------------------------------------------------------------------------
 
     def start_quantiles(self, value: Scalar, weight: Scalar | None) -> dict[int, Values]:
-        """Keep the values of each node; see `NodeValues.start`."""
+        """Store the values of each node; see `NodeValues.start`."""
         self._node_values = NodeValues(self._engine.node_values(value, weight), self._storage)
         return self._node_values.start()
 
@@ -179,38 +179,38 @@ class ShardPool(Protocol):
         """Return the number of shards."""
 
     def positions(self, counts: Sequence[int]) -> list[RowPositions]:
-        """Return the positions of each shard's rows among all, given the number of its rows."""
+        """Return the positions of each shard's rows among all, from the number of its rows."""
 
     def run(self, calls: Sequence[Sequence[Call]]) -> list[Any]:
-        """Have each shard carry out its calls; return the result of each shard's last call.
+        """Make each shard execute its calls; return the result of each shard's last call.
 
-        Where a method returns sums (see `frameboost.engines.shards.engine.merged`), those of several shards may be one.
+        Sums (see `frameboost.engines.shards.engine.merged`) of several shards may be reduced to one.
         """
 
     @property
     def n_targets(self) -> int:
-        """The number of processes or threads that `gather` brings pieces to at the same time."""
+        """The number of processes or threads that `gather` can use in parallel."""
 
     def gather(self, finish: Sequence[Callable[[list[pl.DataFrame]], Any]]) -> list[Any]:
-        """Bring piece k of all shards' tables (see `Shard.divide`) together; return what ``finish[k]`` returns."""
+        """Gather piece k of all shards' tables (see `Shard.divide`); return the results of ``finish[k]``."""
 
     def keep(self, numbers: Sequence[int]) -> None:
-        """Keep only the shards of these numbers."""
+        """Keep only these shards, by index."""
 
     def close(self) -> None:
-        """Close all shards; may be called more than once."""
+        """Close all shards; may be called repeatedly."""
 
 
 def one_after_another(counts: Sequence[int]) -> list[RowPositions]:
-    """Return the positions of the rows of shards, whose rows follow each other."""
+    """Return the positions of the rows of consecutive shards."""
     return [RowPositions(((0, sum(counts[:number])),)) for number in range(len(counts))]
 
 
 class LocalShards:
     """Shards in this process, as many at a time as there are threads.
 
-    Calls go from the first shard to the last, next time from the last to the first, and so on. Where arrays are in
-    files, what was read last is still in the page cache then; always in the same order, nothing would be.
+    Calls alternate between first-to-last and last-to-first order: with arrays in files, the last read shards are then
+    still in the page cache, which would never hit in a constant order.
     """
 
     def __init__(self, shards: Sequence[Shard], n_threads: int) -> None:

@@ -1,7 +1,7 @@
-"""The Spark job whose tasks hold the rows of a fit, and the shards in these tasks.
+"""The Spark job with tasks that hold the rows of a fit, and the shards in these tasks.
 
-`SparkShards` are shards of Dask whose workers are the tasks of a `SparkJob`: these connect to a scheduler in this
-process. A `Driver` reads the state of the session, in this process or through Spark Connect.
+`SparkShards` are Dask shards with the tasks of a `SparkJob` as workers, which connect to a scheduler in this process. A
+`Driver` reads the state of the session, in this process or through Spark Connect.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _MANY_ROWS = 1 << 20
 
 
 class Timeouts(NamedTuple):
-    """How many seconds Spark may take.
+    """Timeouts for Spark, in seconds.
 
     Attributes
     ----------
@@ -53,7 +53,7 @@ class Timeouts(NamedTuple):
     start
         Until all tasks have started.
     retry
-        Until a task that was lost is tried again, which reads its rows once more.
+        Until a lost task is retried and has read its rows again.
     """
 
     slots: float = 10.0
@@ -67,12 +67,12 @@ class Timeouts(NamedTuple):
 
 
 class SparkShards(DaskShards):
-    """`ShardPool` of actors in the tasks of a job, which hold a partition each.
+    """`ShardPool` of actors in the tasks of a job, one partition each.
 
     Parameters
     ----------
     job
-        The job, which is ended with the shards.
+        The job, which ends with the shards.
     engine
         The engine of every shard.
     plan
@@ -96,13 +96,13 @@ class SparkShards(DaskShards):
         self.open([plan] * len(self._contents))
 
     def positions(self, counts: Sequence[int]) -> list[RowPositions]:
-        """See `ShardPool.positions`; Spark may give a task partitions that do not follow each other."""
+        """See `ShardPool.positions`; Spark may assign nonconsecutive partitions to a task."""
         sizes = dict(sorted(part for content in self._contents for part in content.parts))
         starts = dict(zip(sizes, accumulate(sizes.values(), initial=0), strict=False))
         return [_positions(self._contents[shard.number].parts, starts) for shard in self._shards]
 
     def _worker_for(self, shard: DaskShard, besides: str | None) -> str:
-        """Return the worker that holds the shard's rows; wait until Spark has tried a lost task again."""
+        """Return the worker with the shard's rows; wait until Spark has retried a lost task."""
         deadline = time.monotonic() + self._timeout
         while time.monotonic() < deadline:
             self._check_client()
@@ -117,7 +117,7 @@ class SparkShards(DaskShards):
         )
 
     def _check_content(self, shard: DaskShard, address: str) -> None:
-        """Raise `ClusterError` if a task that was tried again has read other rows."""
+        """Raise `ClusterError` if a retried task has read other rows."""
         before, now = self._contents[shard.number], self._job.content(address)
         is_binned = any(call.method == "bin_columns" for call in shard.log.calls())
         changed = "" if now is None else difference(before, now, in_order=self._in_order or not is_binned)
@@ -140,7 +140,7 @@ class SparkShards(DaskShards):
 
 
 def difference(before: Content, now: Content, *, in_order: bool) -> str:
-    """Return what rows have that were read again, if they are not those that were there; ``in_order``, also if moved.
+    """Return how rows differ that were read again, "" if not; with ``in_order`` also if they moved.
 
     >>> first = Content(n_rows=2, rows=11, order=17, parts=((0, 2),))
     >>> moved = Content(n_rows=2, rows=11, order=16, parts=((0, 2),))
@@ -159,7 +159,7 @@ def difference(before: Content, now: Content, *, in_order: bool) -> str:
 
 
 def _positions(parts: Sequence[tuple[int, int]], starts: Mapping[int, int]) -> RowPositions:
-    """Return the positions of rows, given the partitions that they are of and where each begins among all rows.
+    """Return the positions of rows, from their partitions and the position where each begins.
 
     >>> _positions([(0, 3), (1, 2), (7, 4)], {0: 0, 1: 3, 5: 5, 7: 25})
     RowPositions(runs=((0, 0), (5, 25)))
@@ -178,10 +178,10 @@ def _positions(parts: Sequence[tuple[int, int]], starts: Mapping[int, int]) -> R
 
 
 class SparkJob:
-    """A job that reads each partition in a task, which then lives as a Dask worker until the end of the fit.
+    """A job that reads each partition in a task, which then runs as a Dask worker until the end of the fit.
 
-    The stage is an ordinary one, no barrier stage: these allow no ``coalesce`` and no dynamic allocation, and Spark
-    tries all tasks of theirs again where one is lost.
+    The stage is an ordinary one, not a barrier stage: these allow neither ``coalesce`` nor dynamic allocation, and
+    Spark retries all of their tasks if one is lost.
 
     Parameters
     ----------
@@ -192,9 +192,9 @@ class SparkJob:
     driver
         The driver of the source's session.
     n_tasks
-        The largest number of tasks.
+        The maximum number of tasks.
     timeouts
-        How long Spark may take.
+        The timeouts.
     """
 
     def __init__(
@@ -235,7 +235,7 @@ class SparkJob:
         raise ClusterError(f"the Spark job that holds the rows has ended{why}") from self._error
 
     def addresses(self) -> dict[int, str]:
-        """Return the address of the worker of each partition that is there."""
+        """Return the addresses of the workers, by partition."""
         return {partition: address for (_, partition), address in self._workers().items()}
 
     def _workers(self) -> dict[tuple[int, int], str]:
@@ -263,19 +263,19 @@ class SparkJob:
             time.sleep(_SECONDS_BETWEEN_LOOKS)
 
     def _contents(self, workers: Mapping[tuple[int, int], str]) -> list[Content] | None:
-        """Return the content of each partition, None if a worker has gone."""
+        """Return the content of each partition, None if a worker is lost."""
         contents = [self.content(workers[key]) for key in sorted(workers)]
         return None if None in contents else [content for content in contents if content is not None]
 
     def content(self, address: str) -> Content | None:
-        """Return the content of the rows that a worker holds, None if it has gone."""
+        """Return the content of a worker's rows, None if it is lost."""
         contents: dict[str, Content | None] = self.client.run(content, workers=[address], on_error="ignore")
         return contents.get(address)
 
     # --- the end ------------------------------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """End all tasks, and with them the job; may be called more than once."""
+        """End all tasks, and with them the job; may be called repeatedly."""
         deadline = time.monotonic() + _SECONDS_TO_END
         while self._thread.is_alive() and self.client.status == "running" and time.monotonic() < deadline:
             with contextlib.suppress(OSError, TimeoutError, RuntimeError):  # tasks that are gone have ended
@@ -290,7 +290,7 @@ class SparkJob:
 
 
 def _check_host(host: str) -> None:
-    """Raise `ClusterError` if an address is not one of this machine."""
+    """Raise `ClusterError` if an address does not belong to this machine."""
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, 0, type=socket.SOCK_STREAM)[0]
         with socket.socket(family, kind, protocol) as probe:
@@ -303,7 +303,7 @@ def _check_host(host: str) -> None:
 
 
 def _check_started(stage: Stage | None, seconds: float) -> None:
-    """Raise `ClusterError` if some tasks wait for a slot, while the others hold theirs and wait for them."""
+    """Raise `ClusterError` if some tasks wait for a slot while the others hold theirs and wait for them."""
     if stage is None:
         raise ClusterError(
             f"Spark has not reported on the job that holds the rows for {seconds:g} seconds (task_timeout); with "
@@ -335,7 +335,7 @@ def _function(schema: pa.Schema, names: list[str], scheduler: str) -> Callable[[
 
 
 def _why(error: BaseException) -> str:
-    r"""Return the first line of Spark's error, or what Python raised in a task.
+    r"""Return the first line of Spark's error, or the Python exception in a task.
 
     >>> _why(RuntimeError("a task: Traceback (most recent call last):\n  File ...\nValueError: no\n SQLSTATE: 38000"))
     'ValueError: no'
@@ -349,35 +349,35 @@ def _why(error: BaseException) -> str:
 
 
 class Stage(NamedTuple):
-    """The tasks of a stage, and those of them that run (through Spark Connect: all of the job's that run)."""
+    """The tasks of a stage, and the running ones (through Spark Connect, those of the whole job)."""
 
     n_tasks: int
     n_running: int
 
 
 class Driver(Protocol):
-    """What a fit asks the driver of a session."""
+    """The driver of a session, as far as a fit needs it."""
 
     def check(self) -> None:
         """Raise `ClusterError` if the session is stopped."""
 
     def host(self) -> str:
-        """Return the address of this process that executors can connect to."""
+        """Return an address of this process that executors can connect to."""
 
     def n_slots(self) -> int:
-        """Return the number of tasks that can run at the same time now."""
+        """Return the current number of tasks that can run at the same time."""
 
     def knows_slots(self) -> bool:
         """Whether `n_slots` is never too small."""
 
     def thread(self, run: Callable[[], None]) -> Thread:
-        """Return a thread of the session, to be started."""
+        """Return an unstarted thread of the session."""
 
     def stage(self, number: int) -> Stage | None:
-        """Return what is known of a stage."""
+        """Return the known state of a stage."""
 
     def close(self) -> None:
-        """Take leave of the session, which goes on."""
+        """Detach from the session, which continues."""
 
 
 def driver_of(frame: DataFrame) -> Driver:
@@ -420,7 +420,7 @@ class _LocalDriver:
 
 
 class _RemoteDriver:
-    """A driver behind Spark Connect, which tells the progress of jobs every other second."""
+    """A driver behind Spark Connect, which reports the progress of jobs every two seconds."""
 
     def __init__(self, frame: DataFrame) -> None:
         self._frame = frame

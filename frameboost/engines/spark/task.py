@@ -1,4 +1,4 @@
-"""What runs in a task of Spark: a Dask worker that holds the rows of a partition."""
+"""The code in a Spark task: a Dask worker that holds the rows of a partition."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ _SECONDS_BETWEEN_LOOKS = 0.05
 
 
 class Content(NamedTuple):
-    """What rows are told apart by.
+    """The fingerprint of rows.
 
     Attributes
     ----------
     n_rows
         Their number.
     rows
-        A sum of hashes, the same for the same rows in any order.
+        A sum of hashes, independent of row order.
     order
-        One that depends on their order.
+        A sum of hashes that depends on row order.
     parts
-        The partitions of the DataFrame that they are of, in order, and the number of rows of each.
+        The partitions of the rows in the DataFrame, in order, with the number of rows of each.
     """
 
     n_rows: int
@@ -45,7 +45,7 @@ class Content(NamedTuple):
 
     @classmethod
     def of(cls, frame: pl.DataFrame, partitions: pl.Series) -> Content:
-        """Return the content of a frame, given the partition of each row."""
+        """Return the content of a frame, from the partition of each row."""
         parts = tuple((run["value"], run["len"]) for run in partitions.rle().struct.unnest().iter_rows(named=True))
         hashes = frame.hash_rows(seed=0).to_numpy()
         indices = np.arange(1, 2 * len(hashes), 2, dtype=np.uint64)
@@ -54,19 +54,19 @@ class Content(NamedTuple):
 
 
 class _Task:
-    """The task that this process carries out."""
+    """The task that this process executes."""
 
     content: Content | None = None
     is_over = False
 
 
 def content() -> Content | None:
-    """Return the content of the rows that this task holds, when the driver asks."""
+    """Return the content of this task's rows, for the driver."""
     return _Task.content
 
 
 def end() -> None:
-    """End this task, when the driver says so."""
+    """End this task, on request of the driver."""
     _Task.is_over = True
 
 
@@ -93,7 +93,7 @@ def hold(batches: Iterator[pa.RecordBatch], schema: pa.Schema, names: Sequence[s
     Raises
     ------
     RuntimeError
-        If the driver is lost, or it has given up this worker: then Spark tries the task again.
+        If the driver is lost or has given up this worker, so that Spark retries the task.
     """
     from pyspark import TaskContext
 
@@ -112,7 +112,7 @@ def hold(batches: Iterator[pa.RecordBatch], schema: pa.Schema, names: Sequence[s
 
 
 def _read(batches: Iterator[pa.RecordBatch], schema: pa.Schema, names: Sequence[str]) -> tuple[pl.DataFrame, pl.Series]:
-    """Return the rows and, from the last column, the partition that each is of."""
+    """Return the rows and, from the last column, their partitions."""
     import pyarrow as pa
 
     positions = [str(i) for i in range(len(names))]  # names of Spark may be twice there but for their case
@@ -132,21 +132,20 @@ def _read(batches: Iterator[pa.RecordBatch], schema: pa.Schema, names: Sequence[
 async def serve(scheduler: str, name: str, n_threads: int, *, is_copy: bool) -> None:
     """Serve as a Dask worker until the driver ends the fit.
 
-    Spark may start a task for a partition whose first task still serves. A copy of a slow task, as Spark calls one,
-    waits for the end of the other. A task of another attempt at the stage, because what was shuffled before it was lost
-    too, takes the place of the other, which fails: Spark tries again only tasks of the last attempt, and one that ended
-    here would count as the partition's result.
+    Spark may start a second task for a partition. A speculative copy of a slow task waits for the end of the other. A
+    task of another stage attempt, after shuffle data was lost as well, replaces the other, which fails: Spark retries
+    only tasks of the last attempt, and a successful end would count as the partition's result.
 
     Parameters
     ----------
     scheduler
         The address of the driver's scheduler.
     name
-        The name of the partition, of which there is one worker.
+        The name of the partition; each has one worker.
     n_threads
         The threads of the worker.
     is_copy
-        Whether this attempt at the stage had another task for the partition before.
+        Whether this stage attempt already had a task for the partition.
     """
     from distributed import Status, Worker, rpc
 

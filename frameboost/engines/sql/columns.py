@@ -1,8 +1,8 @@
-"""The columns of the features of a table in a database: how they are cut and coded there, by SELECTs alone.
+"""The feature columns of a database table: cut and coded there, by SELECTs alone.
 
-Cuts are those of `frameboost.binning.bins.cut_positions`, by one query a feature: a window ranks its values, and each
-equal part of the ranks returns its lowest and its highest value. A code is a CASE by binary search, or a function of
-the database that searches.
+Cuts are those of `frameboost.binning.bins.cut_positions`, by one query per feature: a window ranks its values, and each
+equal part of the ranks returns its lowest and its highest value. A code is a CASE by binary search, or a search
+function of the database.
 """
 
 from __future__ import annotations
@@ -36,18 +36,18 @@ _PER_COLUMN, _ROOM = 200, 8_000
 
 
 class _Numbers(NamedTuple):
-    """The values of a numeric column that its cuts come from.
+    """The values of a numeric column for its cuts.
 
     Attributes
     ----------
     kind
         Their type.
     value, rows
-        SQL of a value, and what follows a SELECT of all.
+        SQL of a value, and the rest of a SELECT of all.
     total
-        How many there are.
+        The number of values.
     n_parts
-        The most parts that they are cut into.
+        The maximum number of parts.
     """
 
     kind: FeatureType
@@ -58,7 +58,7 @@ class _Numbers(NamedTuple):
 
     @property
     def ranks(self) -> list[int]:
-        """The ranks of the lowest value, of the first one of each further part and that before it, and of the highest.
+        """The ranks of the lowest value, of the last and first value around each boundary of parts, and of the highest.
 
         Part k begins at rank ⌈k · total / n_parts⌉.
         """
@@ -67,7 +67,7 @@ class _Numbers(NamedTuple):
 
 
 class TableColumns:
-    """The columns of the features of a table."""
+    """The feature columns of a table."""
 
     def __init__(self, source: DatabaseTable, features: Sequence[Feature]) -> None:
         self.source = source
@@ -80,7 +80,7 @@ class TableColumns:
 
     @cached_property
     def n_missing(self) -> list[int]:
-        """The number of rows in which each feature is missing."""
+        """The number of missing values of each feature."""
         missing: list[int] = []
         count = self.source.dialect.statements.count[1]
         for first in range(0, len(self.columns), _COUNTED_AT_ONCE):
@@ -91,12 +91,12 @@ class TableColumns:
         return missing
 
     def code(self, number: int, bins: Bins, name: str | None = None) -> str:
-        """Return the SQL of the code of a feature's value, the number of its bin; ``name`` is its column elsewhere."""
+        """Return the SQL of the code of a feature's value; ``name`` is its column elsewhere."""
         column = self.columns[number]
         return _code(column if name is None else replace(column, name=name), bins)
 
     def in_groups(self, texts: Sequence[str], most_texts: int | None = None) -> list[range]:
-        """Return the numbers of parts of a query, such as the codes of features, in groups of which each fits."""
+        """Return the indices of parts of a query, such as codes of features, in groups that each fit."""
         most = self.source.dialect.limits.text
         starts, size = [0], 0
         for number, text in enumerate(texts):
@@ -148,7 +148,7 @@ class TableColumns:
         return distinct
 
     def _sides(self, column: DatabaseColumn) -> tuple[int, int]:
-        """Return the lowest and the highest value of a column of Booleans; 0 if there is none."""
+        """Return the lowest and the highest value of a Boolean column; 0 if there is none."""
         expressions, name = self.source.dialect.expressions, column.name
         is_true, is_false = (test.format(x=name) for test in (expressions.is_true, expressions.is_false))
         number = f"CASE WHEN {is_true} THEN 1 WHEN {is_false} THEN 0 END"
@@ -158,7 +158,7 @@ class TableColumns:
         return read["lowest"][0] or 0, read["highest"][0] or 0
 
     def _numbers(self, i: int, max_bin: int) -> _Numbers:
-        """Return the values that the cuts of a feature come from."""
+        """Return the values for the cuts of a feature."""
         column, n_missing, source = self.columns[i], self.n_missing[i], self.source
         value, present, position = map(source.alias, ("value", "is_present", "position"))
         selected = {value: column.unsigned, present: f"CASE WHEN {column.is_present()} THEN 1 ELSE 0 END"}
@@ -174,9 +174,9 @@ class TableColumns:
         return _Numbers(column.feature.type, value, rows, total, max_bin - (n_missing > 0))
 
     def _quantiles(self, numbers: Mapping[int, _Numbers]) -> dict[int, list[Physical]]:
-        """Return the values at the `_Numbers.ranks` of each feature, ascending, where the database has an aggregate.
+        """Return the values at `_Numbers.ranks` of each feature, ascending, if the database has an aggregate.
 
-        A query is of several features, which PostgreSQL and ClickHouse compute side by side.
+        A query covers several features, which PostgreSQL and ClickHouse compute in parallel.
         """
         expressions, quote = self.source.dialect.expressions, self.source.dialect.quote
         if expressions.quantiles is None or expressions.bucket is None:
@@ -233,7 +233,7 @@ class TableColumns:
     def _ends_by_quantiles(
         self, numbers: _Numbers, quantiles: Sequence[Physical]
     ) -> tuple[list[Physical], list[Physical]] | None:
-        """Return the same by the values at certain ranks, None if many values repeat.
+        """Return `_parts` from the values at certain ranks, None if many values repeat.
 
         A part begins with the value at its first rank, if the one before it is smaller, and else with the next larger
         value. In PostgreSQL that takes half of the time of a window.
@@ -264,12 +264,12 @@ class TableColumns:
         return [lowest, *(start for _, start in gaps)], [*(before for before, _ in gaps), highest]
 
     def _sample(self, position: str) -> str | None:
-        """Return the condition that a row at a position is one of those that cuts come from; None if all are.
+        """Return the condition that a row position is in the sample for cuts; None for all rows.
 
         Raises
         ------
         ParameterError
-            If there is no key by which rows have positions.
+            If there is no key, so that rows have no positions.
         """
         sample = sample_condition(self.n_rows)
         if sample is None:
@@ -284,7 +284,7 @@ class TableColumns:
 
 
 def _code(column: DatabaseColumn, bins: Bins) -> str:
-    """Return the SQL of a value's code: the number of its bin."""
+    """Return the SQL of a value's code, the index of its bin."""
     if column.feature.type.is_categorical:
         literals = [column.dialect.literal(column.feature.type, category) for category in bins.feature.categories]
         known = [(i, text) for i, text in enumerate(literals) if not isinstance(text, OutOfRange)]
@@ -294,7 +294,7 @@ def _code(column: DatabaseColumn, bins: Bins) -> str:
         return f"CASE {value} {' '.join(whens)} ELSE {bins.missing} END" if whens else str(bins.missing)
 
     def search(low: int, high: int) -> str:
-        """Return the code of a value whose code is one of these."""
+        """Return the code of a value, among these codes."""
         if low == high:
             return str(low)
         middle = (low + high) // 2

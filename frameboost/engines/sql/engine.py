@@ -1,19 +1,19 @@
-"""Gradient boosting in any SQL database, by SELECT and CREATE TABLE AS alone: of the rows only histograms leave it.
+"""Gradient boosting in any SQL database, by SELECT and CREATE TABLE AS alone; only histograms leave it.
 
 The rows are one table, the *state*: the codes of all features, the roles, margins, and g and h of each output. Rows
-have no numbers and no order, and nothing is updated in place. The table is written anew once a round, with the new
-margins and gradients; within a tree a row's node is a CASE over its codes, from the root.
+have neither ids nor order, and nothing is updated in place. The table is rewritten once per round, with new margins and
+gradients; within a tree a row's node is a CASE over its codes, from the root.
 
 1. `bin_columns` creates the state from the user's table.
 2. `compute_gradients` replaces it, with the leaf values that were added since.
-3. `histograms` adds up g and h of a level by node and code of each feature, in one query, whose shape is that which the
-   database is best at (`SHAPES`).
+3. `histograms` sums g and h of a level by node and code of each feature, in one query, in the fastest shape for the
+   database (`SHAPES`).
 
-What is added up of g and h are multiples of a step (`frameboost.expressions.grid`), so sums of DOUBLE are exact in
-every database, in any order, and the trees are those of the other engines. Sums leave the database as whole numbers of
-steps, which no driver rounds. The step depends on the largest gradient, but only on its power of two, which seldom
-differs from the round before. So rows keep gradients as they are, and the query of the root takes the last step, and
-says whether it is still the right one.
+The summed g and h are multiples of a step (`frameboost.expressions.grid`), so that sums of DOUBLE are exact in every
+database, in any order, and the trees equal those of the other engines. Sums leave the database as whole numbers of
+steps, which no driver rounds. The step depends only on the power of two of the largest gradient, which seldom changes
+between rounds. So rows store unrounded gradients, and the root query uses the last step and reports whether it is still
+right.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ _Sums = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], FloatArray]
 
 
 class SqlEngine:
-    """`VectorEngine` over a table of a database."""
+    """`VectorEngine` over a database table."""
 
     layout: SlotLayout
     summed: list[tuple[str, float]]  # what is added up by bin: values over the state, and the steps of their grids
@@ -113,7 +113,7 @@ class SqlEngine:
             self._numbers, self._token = itertools.cycle(_NUMBERS), request.name_tables(self._drop_too)
 
     def _check_scratch(self, *, reads_twice: bool) -> None:
-        """Raise `ParameterError` if the database has no temporary tables that serve; ``reads_twice`` within a query."""
+        """Raise `ParameterError` if the database has no suitable temporary tables; ``reads_twice`` within a query."""
         statements = self.dialect.statements
         if self.source.scratch is not None:
             return
@@ -129,7 +129,7 @@ class SqlEngine:
             )
 
     def _number(self, source: DatabaseTable, name: str) -> str:
-        """Return a column of numbers or Booleans as float64; what is missing is NULL."""
+        """Return a numeric or Boolean column as float64, missing values as NULL."""
         kind = source.types()[name]
         assert kind is not None
         column = DatabaseColumn(Feature(name, kind), self.dialect, source.sql(name))
@@ -166,7 +166,7 @@ class SqlEngine:
         return self.source.select(aliased), dict(zip(columns, aliased, strict=True))
 
     def _rows(self, expressions: Iterable[Scalar] = (), more: Iterable[str] = ()) -> tuple[str, dict[str, str]]:
-        """Return a query of the rows, and the names in it of what these expressions may name; ``more`` are columns."""
+        """Return a query of the rows, and the names in it that these expressions use; ``more`` are columns."""
         expressions = list(expressions)
         used = used_terms(self._terms, expressions)
         if self._state is None:
@@ -207,7 +207,7 @@ class SqlEngine:
         return f"SUM({term.value.to_sql(names, self.dialect)}) OVER (ORDER BY {order})"
 
     def aggregate(self, aggregates: Mapping[str, Aggregate]) -> dict[str, float | None]:
-        """See `Engine.aggregate`; what is the same in every round is kept, of the state alone."""
+        """See `Engine.aggregate`; values that are constant over rounds are stored, for the state only."""
         if self._state is None:
             return self._aggregated_over_rows(aggregates)
         return self._fixed.aggregated(aggregates, self._aggregated_over_rows)
@@ -219,7 +219,7 @@ class SqlEngine:
     def aggregated(
         self, aggregates: Mapping[str, Aggregate], names: Mapping[str, str], rows: str
     ) -> dict[str, float | None]:  # fmt: skip
-        """Return aggregates over what follows a SELECT."""
+        """Return aggregates over the rest of a SELECT."""
         columns = [self._quote(f"a_{number}") for number in range(len(aggregates))]
         values = [
             f"{each.function.upper()}({each.expression.to_sql(names, self.dialect)}) AS {column}"
@@ -256,7 +256,7 @@ class SqlEngine:
         return _Scores(self, score, positive, negative)
 
     def scores(self, score: Scalar, positive: Scalar, negative: Scalar) -> tuple[dict[str, str], str]:
-        """Return the columns of the distinct scores (see `Engine.by_score`), and what follows a SELECT of them."""
+        """Return the columns of the distinct scores (see `Engine.by_score`), and the rest of a SELECT of them."""
         query, names = self._rows((score, positive, negative))
         value = score.to_sql(names, self.dialect)
         windows: list[str] = []
@@ -274,7 +274,7 @@ class SqlEngine:
         return {name: self._quote(name) for name in known}, self._from(running, "running")
 
     def sum_pairs(self, pairs: RankingPairs, offset: float) -> None:
-        """See `Engine.sum_pairs`; they are summed in the query that uses them, from a table of what pairs read."""
+        """See `Engine.sum_pairs`; pairs are summed in the query that uses them, from a table of their inputs."""
         query, names = self._rows([Expression(name, (name,)) for name in pairs.columns])
         self._ranked = self._create(ranked_rows(pairs, query, names, self.dialect))
         self._pair_sums = sums_over_pairs(pairs, offset, self._ranked, self.dialect)
@@ -286,7 +286,7 @@ class SqlEngine:
         return self._columns.propose_bins(max_bin, user_bins)
 
     def bin_columns(self, bins: Sequence[Bins]) -> None:
-        """See `HistogramEngine.bin_columns`; columns whose codes are too much for one query are coded later."""
+        """See `HistogramEngine.bin_columns`; columns with codes too large for one query are coded later."""
         self.layout = SlotLayout(bins)
         codes = [self._code(number) for number in range(len(bins))]
         first, *others = self._columns.in_groups(codes)
@@ -316,9 +316,9 @@ class SqlEngine:
             self._write(f"SELECT {', '.join(columns.values())} FROM {self._state}")
 
     def _facts(self, query: str, names: Mapping[str, str]) -> list[tuple[float | None, float]]:
-        """Return facts by which other rows are told, each with a tolerance, as sums of floats depend on the order.
+        """Return facts that identify the rows, each with a tolerance, as float sums depend on the order.
 
-        These are of roles, and of what a query's number or a position is beside the first of them.
+        They cover roles, and query numbers and positions relative to the first.
         """
         values = {name: sql for name, sql in names.items() if name not in ("qid", "position")}
         first = next(iter(values.values()))
@@ -334,7 +334,7 @@ class SqlEngine:
         return [(n, 0.0), *zip(facts, (t for end in ends for t in (0.0, 0.0, _ROUNDING * n * end)), strict=True)]
 
     def _code(self, number: int, name: str | None = None) -> str:
-        """Return the SQL of the code of a feature's value, in few bytes; ``name`` is its column elsewhere."""
+        """Return the SQL of the code of a feature's value, as a narrow type; ``name`` is its column elsewhere."""
         bins = self.layout.bins[number]
         return self.dialect.narrow(self._columns.code(number, bins, name), bins.count)
 
@@ -350,11 +350,11 @@ class SqlEngine:
         self._margins, self._gradients = list(margins), []
 
     def _present(self, value: str) -> str:
-        """Return a number as a float64 that is never NULL, where a type says so: those are added up in less time."""
+        """Return a number as a non-NULL float64, if a type guarantees it: those are summed faster."""
         return f"CAST({value} AS {self.dialect.types.columns['float64']})"
 
     def _kept(self) -> list[str]:
-        """Return the columns of the state that stay: codes and roles."""
+        """Return the constant columns of the state: codes and roles."""
         codes = [f"code_{number}" for number in range(len(self.features))]
         return [self._quote(name) for name in (*codes, *(["position"] if self._has_positions else ()), *self._roles)]
 
@@ -366,7 +366,7 @@ class SqlEngine:
             self._drop(old)
 
     def _create(self, query: str) -> str:
-        """Make a table of a query, and return its name."""
+        """Create a table from a query, and return its name."""
         names = (self._name_of(self._token, number) for number in self._numbers)
         name, statements = next(name for name in names if name not in self._tables), self.dialect.statements
         template = statements.scratch_table if self.source.scratch is None else statements.create_table
@@ -382,7 +382,7 @@ class SqlEngine:
         return self._quote(called) if self.source.scratch is None else self.dialect.quote_path(in_schema)
 
     def _drop_too(self, token: str) -> None:
-        """Drop tables of a killed fit at the end of this one; until then the server may still be creating one."""
+        """Drop tables of a killed fit at the end of this one; the server may still be creating one until then."""
         self._tables += [self._name_of(token, number) for number in _NUMBERS]
 
     def _drop(self, name: str) -> None:
@@ -392,7 +392,7 @@ class SqlEngine:
     def compute_gradients(
         self, gradients: Mapping[str, Expression], others: Mapping[str, Scalar],
     ) -> None:  # fmt: skip
-        """See `Engine.compute_gradients`; gradients are stored as they are."""
+        """See `Engine.compute_gradients`; gradients are stored unrounded."""
         self._gradients = []
         numbers = {**gradients, **others}
         query, names = self._rows(numbers.values())
@@ -422,7 +422,7 @@ class SqlEngine:
                 self._drop_from_elsewhere(error)
 
     def _drop_from_elsewhere(self, error: DataError) -> None:
-        """Drop the tables over another connection, as that of the fit may be lost; say so if that is not possible."""
+        """Drop the tables over another connection, as the fit's may be lost; warn if that fails."""
         try:
             another = self.source.connection.another_session()
             if another is None:
@@ -437,7 +437,7 @@ class SqlEngine:
     # --- grids --------------------------------------------------------------------------------------------------------
 
     def _on_grid(self, name: str, offset: float | None = None) -> Rounded:
-        """Return a column of the state on its grid, that of the gradient of the name by default."""
+        """Return a column of the state on its grid, by default that of the gradient of the name."""
         return Rounded(Expression(name, (name,)), self._offsets[name] if offset is None else offset)
 
     def _sql(self, rounded: Rounded) -> str:
@@ -445,10 +445,10 @@ class SqlEngine:
         return rounded.to_sql({name: self._quote(name) for name in names_used(rounded)}, self.dialect)
 
     def _grids(self, names: Sequence[str]) -> tuple[list[str], list[str], str]:
-        """Return how to tell whether gradients are on the right grids.
+        """Return how to check the grids of gradients.
 
-        Each one's largest magnitude; what is 0 if its grid is the right one, 1 if the step must be larger, −1 if it
-        must be smaller; and what follows a SELECT of these.
+        The largest magnitude of each; an expression that is 0 for the right grid, 1 if the step must be larger, −1 if
+        it must be smaller; and the rest of a SELECT of these.
         """
         largest, tests, values = [], [], []
         for number, name in enumerate(names):
@@ -462,8 +462,8 @@ class SqlEngine:
     def _settle(self, gradients: Iterable[str]) -> None:
         """Find the grids of some gradients of this round.
 
-        A driver may round a largest magnitude across a power of two, which the next query says. Where it is not finite
-        there is no grid, and no sum.
+        A driver may round a largest magnitude across a power of two, which the next query detects. If it is not finite,
+        there is no grid and no sum.
         """
         names = sorted(gradients)
         for _ in range(3 if names else 0):
@@ -490,7 +490,7 @@ class SqlEngine:
         return self._start(range(sum(name.startswith("g_") for name in self._gradients)), sample)
 
     def _start(self, outputs: Iterable[int], sample: Sample | None) -> list[Stats]:
-        """Put every row into the root of a tree for some outputs; return the sums of g and h of each."""
+        """Put all rows into the root of a tree for some outputs; return the sums of g and h of each."""
         names = [f"{name}_{output}" for output in outputs for name in "gh"]
         self.reset_nodes()
         if sample is not None:
@@ -502,7 +502,7 @@ class SqlEngine:
         return [Stats(G, H) for G, H in sums[features == 0].sum(axis=0).reshape(-1, 2).tolist()]
 
     def _sums_of_all(self, names: Sequence[str]) -> _Sums:
-        """Return the sums of all rows, on the grids of the round before if they still are the right ones."""
+        """Return the sums of all rows, on the grids of the previous round if they are still right."""
         if self.source.scratch is None and self.dialect.statements.reads_scratch_once:
             self._settle(self._unsettled & set(names))
         self._checked = [name for name in names if name in self._unsettled]
@@ -520,7 +520,7 @@ class SqlEngine:
         self.summed = [(self._sql(each), each.step) for each in self._tree]
 
     def _draw(self, sample: Sample, names: Sequence[str]) -> None:
-        """Write the gradients of a sample beside those of all rows; they are 0 in rows that are left out."""
+        """Write the gradients of a sample beside those of all rows, 0 outside of the sample."""
         self._settle(self._unsettled & set(names))
         drawn = draw_query(f"SELECT * FROM {self._state}", self._quote("position"), sample.key, "draw", self.dialect)
         values, self._tree = [], []
@@ -544,7 +544,7 @@ class SqlEngine:
         self._splits.update(splits)
 
     def _walk(self, leaf: Callable[[int], str], node: int = 0) -> str:
-        """Return what ``leaf`` returns for the node that a row is in, as a CASE over its codes."""
+        """Return the result of ``leaf`` for a row's node, as a CASE over its codes."""
         if node not in self._splits:
             return leaf(node)
         split, left, right = self._splits[node]
@@ -635,7 +635,7 @@ class SqlEngine:
         self._write_sums((features, keys, np.pad(counts, ((0, 0), (0, 1)))), out[:, np.newaxis], indices)
 
     def _sums_of_nodes(self, nodes: Sequence[int]) -> _Sums:
-        """Return the sums of some nodes, by several queries if these are faster."""
+        """Return the sums of some nodes, by several queries if that is faster."""
         most, stride = self.dialect.statements.most_keys, self.stride
         n_parts = 1 if most is None else -(-len(nodes) // max(1, most // stride))
         size = -(-len(nodes) // (n_parts if n_parts <= _MAX_PARTS else 1))
@@ -647,7 +647,7 @@ class SqlEngine:
         return _together(parts)
 
     def _first_keys(self, nodes: Sequence[int]) -> str:
-        """Return the SQL of the first key of a row's node, of these nodes; it is larger than all keys elsewhere."""
+        """Return the SQL of the first key of a row's node, among these nodes; larger than all keys elsewhere."""
         keys = {node: number * self.stride for number, node in enumerate(nodes)}
         return self._walk(lambda node: str(keys.get(node, len(nodes) * self.stride)))
 
@@ -660,20 +660,20 @@ class SqlEngine:
         out[indices[number], : of_outputs.shape[1], self.layout.offsets[features] + code] = of_outputs
 
     def _sums(self, place: str, n_nodes: int) -> _Sums:
-        """Return the sums of the rows in some nodes, given `_first_keys`."""
+        """Return the sums of the rows in some nodes, from `_first_keys`."""
         return SHAPES[self.dialect.statements.histogram](self, place, n_nodes)
 
     @property
     def stride(self) -> int:
-        """The keys of a node, by which rows are grouped: to its first one a code is added."""
+        """The number of keys of a node, for grouping: a code is added to its first one."""
         return max(bins.count + 1 for bins in self.layout.bins)
 
     # --- shapes of the query of a level -------------------------------------------------------------------------------
 
     def rows_of_level(self, place: str, n_nodes: int) -> str:
-        """Return the query of the rows in the nodes of a level: what is added up, and the keys of all features.
+        """Return the query of the rows in a level's nodes: summed values, and the keys of all features.
 
-        In this order, as databases that store rows read the columns up to the last one that a SELECT needs.
+        In this order, as row stores read columns up to the last one that a SELECT needs.
         """
         codes = [self._quote(f"code_{number}") for number in range(len(self.features))]
         summed = [f"{value} AS {name}" for name, (value, _) in zip(self.values, self.summed, strict=True)]
@@ -688,12 +688,12 @@ class SqlEngine:
         return f"SELECT {', '.join([*summed, *named])} {rows}"
 
     def level(self, place: str, n_nodes: int) -> str:
-        """Return `rows_of_level` behind FROM."""
+        """Return `rows_of_level` as a FROM item."""
         return self._from(self.rows_of_level(place, n_nodes), "level")
 
     @property
     def values(self) -> list[str]:
-        """The columns of a level that are added up."""
+        """The summed columns of a level."""
         return [self._quote(f"v{number}") for number in range(len(self.summed))]
 
     @property
@@ -702,9 +702,9 @@ class SqlEngine:
         return ", ".join(f"SUM({name}) AS {self._quote(f's{number}')}" for number, name in enumerate(self.values))
 
     def read(self, query: str, *integers: str) -> tuple[list[npt.NDArray[np.int64]], FloatArray]:
-        """Return what a query of sums returns: some columns of integers, and the sums beside each other.
+        """Return the result of a query of sums: some integer columns, and the sums.
 
-        With gradients to be checked, there is one more row, of integers −1 and of what `_grids` says.
+        To check grids, there is one more row, of integers −1 and the result of `_grids`.
         """
         names, steps = [f"s{number}" for number in range(len(self.summed))], [step for _, step in self.summed]
         # The same types in both rows of a union.
@@ -720,7 +720,7 @@ class SqlEngine:
         return [read[name].to_numpy() for name in integers], read.select(names).cast(pl.Float64).to_numpy() * steps
 
     def grouped(self, source: str) -> str:
-        """Return a query that adds up the rows of a level by each feature in turn."""
+        """Return a query that sums the rows of a level by each feature in turn."""
         keys = [self._quote(f"k{number}") for number in range(len(self.features))]
         f, k = self._quote("f"), self._quote("k")
         return "\nUNION ALL\n".join(
@@ -729,7 +729,7 @@ class SqlEngine:
         )
 
     def in_level_table(self, place: str, n_nodes: int) -> _Sums:
-        """Return the sums of a level whose rows are a table meanwhile."""
+        """Return the sums of a level through a table of its rows."""
         table = self._create(self.rows_of_level(place, n_nodes))
         try:
             return _by_feature(self, self.grouped(table))
@@ -739,7 +739,7 @@ class SqlEngine:
 
 @dataclass(frozen=True)
 class _Scores:
-    """The distinct scores, computed by each aggregation; nothing is kept."""
+    """The distinct scores, computed by each aggregation; nothing is stored."""
 
     rows: SqlEngine
     score: Scalar
@@ -756,7 +756,7 @@ class _Scores:
 
 
 def names_of(names: Mapping[str, str], without: Sequence[str]) -> list[str]:
-    """Return the columns of some names, but for those of others."""
+    """Return the columns of some names, except those of others."""
     return [column for name, column in names.items() if name not in without]
 
 
@@ -776,19 +776,19 @@ def _by_feature(engine: SqlEngine, query: str) -> _Sums:
 
 
 def _union(engine: SqlEngine, place: str, n_nodes: int) -> _Sums:
-    """Add up by a SELECT for each feature over a common table expression, which is computed once."""
+    """Sum by a SELECT for each feature over a common table expression, which is computed once."""
     level, select = engine.dialect.quote("level"), engine.rows_of_level(place, n_nodes).removeprefix("SELECT ")
     fenced = engine.dialect.statements.fenced_stage.format(name=level, select=select)
     return _by_feature(engine, f"WITH {fenced}\n{engine.grouped(level)}")
 
 
 def _level_table(engine: SqlEngine, place: str, n_nodes: int) -> _Sums:
-    """Add up by a SELECT for each feature over a table of the level."""
+    """Sum by a SELECT for each feature over a table of the level."""
     return engine.in_level_table(place, n_nodes)
 
 
 def _grouping_sets(engine: SqlEngine, place: str, n_nodes: int) -> _Sums:
-    """Add up by GROUPING SETS, one a feature; as many at once as the database takes."""
+    """Sum by GROUPING SETS, one per feature; as many at a time as the database allows."""
     quote, n_features = engine.dialect.quote, len(engine.features)
     most = engine.dialect.statements.most_sets or n_features
     parts = []
@@ -805,12 +805,12 @@ def _grouping_sets(engine: SqlEngine, place: str, n_nodes: int) -> _Sums:
 
 
 def _sets_of_a_node(engine: SqlEngine, place: str, n_nodes: int) -> _Sums:
-    """Add up one node by GROUPING SETS, as it has few sums in all, and several nodes by a SELECT for each feature."""
+    """Sum a single node by GROUPING SETS, as it has few sums in all, and several nodes by a SELECT for each feature."""
     return (_grouping_sets if n_nodes == 1 else _union)(engine, place, n_nodes)
 
 
 def _unnest(engine: SqlEngine, place: str, n_nodes: int) -> _Sums:
-    """Add up by one GROUP BY over rows that are unpivoted: a row for each feature."""
+    """Sum by one GROUP BY over unpivoted rows: a row for each feature."""
     quote, width = engine.dialect.quote, engine.stride * n_nodes
     keys = ", ".join(f"{number * width} + {quote(f'k{number}')}" for number in range(len(engine.features)))
     unpivoted = (

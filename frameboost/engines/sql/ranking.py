@@ -1,7 +1,6 @@
-"""Ranking in the SQL of a dialect: windows over the rows of each query, and sums over the pairs of these rows.
+"""Ranking in a dialect's SQL: windows over the rows of each query, and sums over pairs of these rows.
 
-Expressions have two more names for it: ``qid``, which is equal in the rows of a query, and ``position``, by which
-equals are in order.
+Expressions have two more names: ``qid``, which is equal within a query, and ``position``, which breaks ties.
 """
 
 from __future__ import annotations
@@ -31,13 +30,13 @@ def query_window(window: QueryWindow, names: Mapping[str, str], dialect: Dialect
 
 
 def ranked_rows(pairs: RankingPairs, rows: str, names: Mapping[str, str], dialect: Dialect) -> str:
-    """Return the query of what `sums_over_pairs` reads of each row, from a query of rows with these columns."""
+    """Return the query of the inputs of `sums_over_pairs`, from a query of rows with these columns."""
     columns = (f"{names[name]} AS {dialect.quote(f'{name}_of')}" for name in ("position", "qid", *pairs.columns))
     return f"SELECT {', '.join(columns)} FROM ({rows}) {dialect.statements.alias}{dialect.quote('ranked')}"
 
 
 def sums_over_pairs(pairs: RankingPairs, offset: float, ranked: str, dialect: Dialect) -> str:
-    """Return the query of the sums over the pairs of each row that has pairs (see `RankingPairs`).
+    """Return the query of each row's sums over its pairs, for rows with pairs (see `RankingPairs`).
 
     Parameters
     ----------
@@ -82,7 +81,7 @@ def sums_over_pairs(pairs: RankingPairs, offset: float, ranked: str, dialect: Di
 
 
 def with_pair_sums(rows: str, sums: str, dialect: Dialect) -> str:
-    """Return a query of rows with their `sums_over_pairs`, 0 where a row has no pairs."""
+    """Return a query of rows with their `sums_over_pairs`, 0 without pairs."""
     quote, zero, alias = dialect.quote, dialect.number(0.0), dialect.statements.alias
     values = (f"COALESCE({quote(f'sum_{name}')}, {zero}) + {zero}" for name in "ghs")  # no zero keeps its sign
     added = ", ".join(f"{value} AS {quote(name)}" for name, value in zip(PAIR_SUMS, values, strict=True))
