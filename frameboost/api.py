@@ -353,7 +353,7 @@ def train_planned(
         learnt = _learnt(planned, loss, [training, *others.values()][-1], log)
         with progress(settings.n_estimators, lambda: _progress(log, metrics[0], training), verbose=verbose) as on_round:
             offsets = {} if offset is None else offset.in_training(loss.margins)
-            engines = FitEngines(training, tuple(others.values()), "weight" in roles, offsets, initial is not None)
+            engines = FitEngines(training, tuple(others.values()), "weight" in roles, offsets, initial)
             after_round = [on_round, *(each.end_round for each in learnt)]
             ensemble = train(engines, method, loss, settings, given, log, workers, after_round, checkpoint)
         for each in learnt:

@@ -4,7 +4,7 @@
 -- in:  {rows}        the tables of bins, nodes and {g}, {h}, joined by position; bins have the features' numbers too
 --      {leaf}        the row's leaf, or -1 in leaves that are not asked about
 --      {numbers}     the columns of the features' numbers, as roles:  , x_0, x_3
---      {terms}       the numbers of the row's leaf:  , CASE leaf WHEN 3 THEN x_0 WHEN 4 THEN x_3 END AS u_0, ...
+--      {terms}       the numbers of the row's leaf:  , ([x_0, x_3])[([NULL, 1, 2])[leaf + 1]] AS u_0, ...
 --      {g_on_grid}, {h_on_grid}   g and h, or the same rounded to the grids of the leaf
 --      {present}     that none of them is missing:  AND u_0 IS NOT NULL
 --      {aggregates}  such as  SUM(h * u_0)

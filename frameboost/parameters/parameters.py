@@ -660,8 +660,8 @@ class Parameters:
     )
     linear_tree: bool = declared(
         False,
-        "Whether to fit linear leaves: a constant plus slopes for up to five numeric features on the path to the leaf "
-        "(hist only).",
+        "Whether to fit linear leaves: a constant plus slopes for up to six numeric features, those on the path to the "
+        "leaf first (hist only).",
         engines="numba, polars, duckdb",
     )
     linear_lambda: float = declared(

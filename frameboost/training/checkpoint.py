@@ -185,7 +185,9 @@ class Checkpoint:
         """
         p, best = parameters, set()
         rows = {f"validation rows {i}" if i else "training rows": engine for i, engine in enumerate(engines.all())}
-        more = ["weight"] * engines.is_weighted + [f"init_{name}" for name in loss.margins] * engines.continues
+        more = ["weight"] * engines.is_weighted + [f"init_{name}" for name in loss.margins] * (
+            engines.initial is not None
+        )
         more += dict.fromkeys(role for offset in engines.offsets.values() for role in offset.columns)
         self._compare("data", _data_facts(rows, loss, more, bins, base), _check_data)
         if self._named:

@@ -435,16 +435,16 @@ class GrownArrays:
         The linear leaves, or None.
     """
 
-    __slots__ = ("categories", "linear", "nodes", "output", "thresholds")
+    __slots__ = ("categories", "feature", "gain", "linear", "nodes", "output", "thresholds")
 
     def __init__(
         self, grown: GrownNodes, thresholds: BinThresholds, categories: Mapping[int, tuple[int, ...]], output: int,
         linear: LinearColumns | None,
     ) -> None:  # fmt: skip
         g = grown
-        self.nodes = tuple(
-            [each.copy() for each in (g.feature, g.bin, g.missing_left, g.left, g.gain, g.cover, g.value)]
-        )
+        self.feature, self.gain = g.feature.copy(), g.gain.copy()
+        others = [each.copy() for each in (g.bin, g.missing_left, g.left, g.cover, g.value)]
+        self.nodes = (self.feature, *others[:3], self.gain, *others[3:])
         self.thresholds, self.categories, self.output, self.linear = thresholds, categories, output, linear
 
 

@@ -11,6 +11,7 @@ from typing import Any, cast
 
 from frameboost.checks.messages import shown
 from frameboost.engines.contract import Engine, Rows, Sample, VectorEngine, capabilities_of
+from frameboost.ensemble.ensemble import Ensemble
 from frameboost.errors import DataError
 from frameboost.expressions.draws import draw_key
 from frameboost.expressions.expression import Expression
@@ -49,15 +50,15 @@ class FitEngines:
         Whether there is a column of weights.
     offsets
         The offset of each margin, by name, over the roles.
-    continues
-        Whether the rows start from the margins of a model, in the roles ``init_margin`` and so on.
+    initial
+        The model from whose margins the rows start, in the roles ``init_margin`` and so on, if there is one.
     """
 
     training: Engine
     held_out: Sequence[Engine] = ()
     is_weighted: bool = False
     offsets: Mapping[str, Expression] = field(default_factory=dict)
-    continues: bool = False
+    initial: Ensemble | None = None
 
     def all(self) -> tuple[Engine, ...]:
         """Return all engines, that of the training rows first."""
@@ -89,7 +90,10 @@ def choose_growth(
         TreeTarget(output, margin, least_gains[output], renewals.get(output))
         for output, margin in enumerate(loss.margins)
     ]
-    linear = LinearLeaves(search.bins, parameters) if parameters.linear_tree else None
+    linear = LinearLeaves(training, search.bins, parameters) if parameters.linear_tree else None
+    if linear is not None and engines.initial is not None:
+        for tree in engines.initial.trees:
+            linear.count(tree.feature, tree.gain)
     growth: Growth
     if is_for_all_outputs(parameters, loss):
         vectors = VectorTreeGrower(training, held_out, search, settings, parameters)
@@ -97,7 +101,7 @@ def choose_growth(
     else:
         kind = WholeTreeGrower if _are_grown_whole(training, settings, parameters) else TreeGrower
         grower = kind(training, held_out, search, settings, parameters, linear)
-        growth = TreePerOutput(training, grower, loss, targets, settings.features, parameters)
+        growth = TreePerOutput(training, grower, loss, targets, settings.features, parameters, linear)
     return Dropout(growth, moved, parameters) if parameters.booster == "dart" else growth
 
 
@@ -171,7 +175,17 @@ class _Growth:
 
 
 class TreePerOutput(_Growth):
-    """Grows ``num_parallel_tree`` trees for each output in a round."""
+    """Grows ``num_parallel_tree`` trees for each output in a round; ``linear`` chooses by their gains."""
+
+    def __init__(self, *parts: Any) -> None:
+        *shared, self._linear = parts
+        super().__init__(*shared)
+
+    def end_round(self, grown: Sequence[GrownTree]) -> None:
+        """See `Growth.end_round`."""
+        if self._linear is not None:
+            for each in grown:
+                self._linear.count(each.tree.feature, each.tree.gain)
 
     def trees(self, round_: int) -> Iterator[GrownTree]:
         """See `Growth.trees`."""

@@ -1,6 +1,7 @@
 """Slopes for the leaves of a grown tree: one ridge-regularised Newton step in each leaf.
 
-A leaf's value becomes f = a + Σ b_j x_j over a few numeric features of its path. With z_j = (x_j − mean) / deviation in
+A leaf's value becomes f = a + Σ b_j x_j over a few numeric features: those of its path, then those by which the trees
+so far have gained most. With z_j = (x_j − mean) / deviation in
 the leaf, weighted by h, the step minimises Σ g f + ½ h f² + ½ λ a² + ½ μ Σ b_j², where λ is ``reg_lambda`` and μ
 ``linear_lambda``, with slopes b_j of the z_j. As Σ h z = 0, the constant is that of a leaf without slopes, and the
 slopes solve (R + μ/H) b = −r, with R the correlations of the features, and r_j = Σ g z_j / H.
@@ -15,13 +16,16 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
+import numpy.typing as npt
 
 from frameboost.binning.bins import Bins
-from frameboost.engines.contract import LinearEngine
+from frameboost.engines.contract import LinearEngine, Rows, linear_role
+from frameboost.expressions.expression import Expression
+from frameboost.expressions.grid import Aggregate
 from frameboost.parameters.parameters import Parameters
 from frameboost.runtime.kernel import kernel
 from frameboost.splits.search import bounded_weight
-from frameboost.splits.split import FloatArray, IntArray
+from frameboost.splits.split import BoolArray, FloatArray, IntArray
 from frameboost.trees.linear_leaves import MAX_TERMS, LinearColumns, may_have_slope
 from frameboost.trees.tree import LEAF
 
@@ -45,14 +49,18 @@ class LinearLeaves:
 
     Parameters
     ----------
+    rows
+        The training rows.
     bins
         The bins of the features.
     parameters
         The parameters of the fit.
     """
 
-    def __init__(self, bins: Sequence[Bins], parameters: Parameters) -> None:
+    def __init__(self, rows: Rows, bins: Sequence[Bins], parameters: Parameters) -> None:
         self._ends = np.array([_ends(each) for each in bins])
+        self._gains = np.zeros(len(bins))
+        self._may_be_added = self._without_missing(rows) & (parameters.interaction_constraints is None)
         p = parameters
         self._penalties = p.linear_lambda, p.reg_lambda, p.reg_alpha, p.max_delta_step or 0.0
 
@@ -74,7 +82,9 @@ class LinearLeaves:
             The factor.
         """
         feature, left = np.ascontiguousarray(feature), np.ascontiguousarray(left)  # kernels are compiled once
-        leaves, paths = paths_of_leaves(feature, left, self._ends)
+        by_gain = np.argsort(-self._gains, kind="stable")
+        others = by_gain[(self._gains > 0.0)[by_gain] & self._may_be_added[by_gain]]
+        leaves, paths = paths_of_leaves(feature, left, self._ends, others)
         if not len(leaves):
             return None
         ranges = engine.leaf_ranges(number[leaves], paths)
@@ -84,6 +94,25 @@ class LinearLeaves:
         sums = engine.leaf_sums(LinearColumns(number[leaves], offsets[:, 0], features, terms), offsets)
         largest = np.abs(value[feature == LEAF]).max()
         return LinearColumns(*slopes_of_leaves(leaves, features, terms, sums, self._penalties, shrinkage, largest))
+
+    def count(self, feature: npt.ArrayLike, gain: npt.ArrayLike) -> None:
+        """Add the gains of a tree's splits, both (nodes,), to those by which leaves of later trees choose features."""
+        features, gains = np.asarray(feature), np.asarray(gain)
+        is_split = features != LEAF
+        np.add.at(self._gains, features[is_split], gains[is_split])
+
+    def _without_missing(self, rows: Rows) -> BoolArray:
+        """Return which features can have slopes and no row lacks: a row without a leaf's number has its constant."""
+        may: BoolArray = ~np.isnan(self._ends[:, 0])
+        roles = {index: linear_role(index) for index in np.flatnonzero(may).tolist()}
+        missing = {
+            role: Aggregate("max", Expression(f"CASE WHEN {role} IS NULL THEN 1 ELSE 0 END", (role,)))
+            for role in roles.values()
+        }
+        has_missing = rows.aggregate(missing) if missing else {}
+        for index, role in roles.items():
+            may[index] = not has_missing[role]
+        return may
 
 
 def _ends(bins: Bins) -> tuple[float, float]:
@@ -104,17 +133,23 @@ def _ends(bins: Bins) -> tuple[float, float]:
 
 
 @kernel
-def paths_of_leaves(feature, left, ends):  # type: ignore[no-untyped-def]
+def paths_of_leaves(feature, left, ends, others):  # type: ignore[no-untyped-def]
     """Return the leaves that may have slopes, int64 (leaves,), and the features of these slopes.
 
-    Features are those of the last splits above a leaf, nearest first, int64 (leaves, `MAX_TERMS`), padded with -1.
+    Features are those of the last splits above a leaf, nearest first, then as many of ``others``, int64 (features,), as
+    there is room for: int64 (leaves, `MAX_TERMS`), padded with -1.
     """
     n_nodes, count = len(feature), 0
     leaves, paths = np.empty(n_nodes, np.int64), np.full((n_nodes, MAX_TERMS), LEAF)
     for node in range(n_nodes):
         split = feature[node]
         if split == LEAF:
-            if paths[node, 0] != LEAF:
+            size = np.sum(paths[node] != LEAF)
+            for other in others:
+                if size < MAX_TERMS and node > 0 and not (paths[node, :size] == other).any():
+                    paths[node, size] = other
+                    size += 1
+            if size:
                 leaves[count], paths[count] = node, paths[node]
                 count += 1
             continue

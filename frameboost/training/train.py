@@ -101,7 +101,7 @@ def train(
     settings = SplitSettings(penalties, constraints, features, p.gamma, workers, loss.n_outputs, is_counted)
     search = method.prepare(training, engines.held_out, Binning(p.max_bin, user_bins), settings)
     base = start_margins(
-        engines.all(), loss, engines.offsets, is_weighted=engines.is_weighted, continues=engines.continues
+        engines.all(), loss, engines.offsets, is_weighted=engines.is_weighted, continues=engines.initial is not None
     )
     least_gains, first = min_gains(training, loss), log.rounds_before
     replay = None if checkpoint is None else checkpoint.resume(engines, loss, parameters, search.bins, base, log)
@@ -122,7 +122,7 @@ def train(
     observers += [_numbered_from(first, call) for call in after_round]
     boost(training, growth, loss, log, last_round, progress, observers)
     trees = progress.model_trees(growth.weights())
-    if not engines.continues:
+    if engines.initial is None:
         check_result(training, loss, parameters, trees, search.bins, least_gains)
     return Ensemble(loss, parameters.shaping(), tuple(b.feature for b in search.bins), base, trees)
 

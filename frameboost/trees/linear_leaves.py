@@ -19,7 +19,7 @@ IntArray = npt.NDArray[np.int64]
 FloatArray = npt.NDArray[np.float64]
 
 # The most features of a leaf.
-MAX_TERMS = 5
+MAX_TERMS = 6
 # The most steps from the centre of a grid to its ends.
 MAX_STEPS = 1 << 21
 _OFFSET_STEPS = 1.5 * 2.0**52

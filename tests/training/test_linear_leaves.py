@@ -121,6 +121,66 @@ def test_each_leaf_is_a_ridge_regression_on_the_features_of_its_path():
         np.testing.assert_allclose(predicted[rows], expected, atol=1e-4 * frame["y"].std())
 
 
+def of_many() -> pl.DataFrame:
+    """Return 800 rows with ten numbers, the third of which is missing in some rows, and a string."""
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=(800, 10))
+    frame = pl.DataFrame({f"x{i}": x[:, i] for i in range(10)}).with_columns(s=pl.Series(rng.choice(list("ab"), 800)))
+    y = x[:, :9] @ [3.0, 2.5, 2.4, 2.0, 1.5, 1.2, 1.0, 0.9, 0.8] + x[:, 0] * x[:, 1] + 2.0 * (frame["s"] == "a")
+    return frame.with_columns(x2=pl.when(pl.col("x3") < 2).then("x2"), y=pl.Series(y), z=pl.col("x3") - pl.col("x1"))
+
+
+def added(model: fb.Model, candidates: set[int]) -> None:
+    """Check the features of leaves: those of the path, then those of the most gain in earlier rounds."""
+    gains = dict.fromkeys(sorted(candidates), 0.0)
+    trees, n_outputs = model.ensemble.trees, model.ensemble.loss.n_outputs
+    for first in range(0, len(trees), n_outputs):
+        round_ = trees[first : first + n_outputs]
+        by_gain = [feature for feature in sorted(gains, key=lambda each: -gains[each]) if gains[feature] > 0]
+        for tree in round_:
+            parent = {child: node for node in range(len(tree)) for child in (tree.left[node], tree.right[node])}
+            for leaf, linear in tree.linear_leaves().items():
+                path, node = [], leaf
+                while (node := parent[node]) != 0:
+                    path.append(tree.feature[node])
+                path = [each for each in dict.fromkeys([*path, tree.feature[0]]) if each != 10]
+                expected = list(dict.fromkeys([*path, *by_gain]))[:6]
+                assert [term.feature for term in linear.terms] == expected
+            for feature, gain in zip(tree.feature, tree.gain, strict=True):
+                if feature in gains:
+                    gains[feature] += gain
+
+
+@cases("engine", ENGINES)
+def test_leaves_have_slopes_of_the_features_that_earlier_rounds_gained_most_by(engine):
+    options = {"n_estimators": 12, "max_depth": 2, "linear_tree": True, "verbose": False, "engine": engine}
+    features = [f"x{i}" for i in range(10)] + ["s"]
+    model = fb.fit(of_many(), "y", features=features, **options)
+    added(model, {0, 1, 3, 4, 5, 6, 7, 8, 9})  # not of x2, which some rows lack, but where it is on the path
+    assert max(len(leaf.terms) for leaf in model.ensemble.trees[-1].linear_leaves().values()) == 6
+    both = fb.fit(of_many(), ["y", "z"], features=features, **options | {"n_estimators": 3})
+    added(both, {0, 1, 3, 4, 5, 6, 7, 8, 9})
+
+
+def test_a_continued_fit_counts_the_gains_of_the_model():
+    options = {"max_depth": 2, "linear_tree": True, "verbose": False, "features": [f"x{i}" for i in range(10)]}
+    whole = fb.fit(of_many(), "y", n_estimators=6, **options)
+    half = fb.fit(of_many(), "y", n_estimators=3, **options)
+    rest = fb.fit(of_many(), "y", n_estimators=3, init_model=half, **options)
+    np.testing.assert_allclose(rest.predict(of_many()), whole.predict(of_many()), rtol=1e-9)
+
+
+def test_leaves_have_no_slopes_that_constraints_of_interactions_forbid():
+    sets = [["x0", "x1", "x2"], ["x3", "x4"], ["x5"]]
+    features = [f"x{i}" for i in range(6)]
+    model = fb.fit(of_many(), "y", features=features, n_estimators=10, max_depth=3, linear_tree=True, verbose=False,
+                   interaction_constraints=sets)  # fmt: skip
+    of_leaves = [{features[term.feature] for term in leaf.terms}
+                 for tree in model.ensemble.trees for leaf in tree.linear_leaves().values()]  # fmt: skip
+    assert of_leaves
+    assert all(any(each <= set(allowed) for allowed in sets) for each in of_leaves)
+
+
 def sums_of(g: np.ndarray, h: np.ndarray, u: np.ndarray) -> np.ndarray:
     """Return what `LinearEngine.leaf_sums` says of a leaf with these rows, u being (rows, terms)."""
     with_one = np.column_stack([np.ones(len(g)), u])

@@ -303,7 +303,9 @@ class TableEngine:
             roles = [f"{sql} AS {role}" for role, sql in self.roles.items()] + self._unit_weight
             names = list(dict.fromkeys([*self.roles, "weight"]))
             return self._with_terms(f"SELECT {', '.join(roles)} FROM {self.session.source} AS source", names, terms)
-        columns = dict.fromkeys(self._row_roles, self._role_table) | self._margins
+        # The numbers that leaves may have slopes of are read only where an expression names them.
+        columns = {} if expressions is None else dict.fromkeys(self.roles, self.bins)
+        columns |= dict.fromkeys(self._row_roles, self._role_table) | self._margins
         columns |= dict.fromkeys(self.gradients.names, str(self.gradients.table))
         columns |= self._added
         if expressions is not None:
