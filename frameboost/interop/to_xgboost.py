@@ -24,15 +24,17 @@ __all__ = ["to_xgboost"]
 
 _VERSION = [3, 2, 0]
 _NO_PARENT = 2**31 - 1
+# XGBoost's numbers for the types of categories that are integers. It writes files of others that it can't read.
+_INTEGERS = {"int8": 9, "uint8": 10, "int16": 11, "int32": 13, "int64": 15}
 
 
 def to_xgboost(ensemble: Ensemble) -> str:
     """Return the model as JSON in the format of XGBoost 3.2.
 
     XGBoost computes in float32. Pass it the features as numbers: Booleans as 0 and 1, decimals by value, dates and
-    times as days or units since 1970-01-01, durations in their units, codes unchanged. String categories are written
-    with their names; pass them as a Categorical of pandas or polars, or as their indices in ``Feature.categories``,
-    like categories of other types. NULL and NaN are missing.
+    times as days or units since 1970-01-01, durations in their units, codes unchanged. Categories that
+    are strings or integers are written with their values; pass them as a Categorical of pandas (strings of polars too),
+    or in an array as their indices in ``Feature.categories``. NULL and NaN are missing.
 
     - Values of float32 columns, and integers up to 2^24, reach the same leaves.
     - Other values and thresholds are rounded, so that a value near a threshold may change sides; a value equal to the
@@ -55,8 +57,8 @@ def to_xgboost(ensemble: Ensemble) -> str:
     ------
     ParameterError
         If XGBoost lacks something that the model has: a loss that the user wrote or of another library, a calibration,
-        an offset, zeros that are missing, codes below 0 or from 2^24, two thresholds of a feature that are the same
-        float32, leaf values beyond a float32.
+        an offset, zeros that are missing, categories that are neither strings nor integers, codes below 0 or
+        from 2^24, two thresholds of a feature that are the same float32, leaf values beyond a float32.
 
     Examples
     --------
@@ -133,6 +135,15 @@ def _check(ensemble: Ensemble) -> None:
             raise ParameterError(
                 f"XGBoost takes no feature whose name has [, ] or < in it, such as {shown(feature.name)}"
             )
+        if (
+            feature.type.name.startswith("category(")
+            and not _has_integers(feature)
+            and feature.type.family != "boolean"
+        ):
+            raise ParameterError(
+                f"feature {shown(feature.name)} has categories of type {feature.type.values}, which XGBoost can't "
+                "hold; train on integers or strings"
+            )
         codes = feature.categories if feature.type.name == "codes" else ()
         if any(not 0 <= int(code) < MAX_CATEGORIES for code in codes):
             raise ParameterError(
@@ -185,18 +196,30 @@ def _type(feature: Feature) -> str:
     return "float" if feature.type.is_float or feature.type.precision_and_scale else "int"
 
 
+def _has_integers(feature: Feature) -> bool:
+    """Whether the categories are integers with names of their own, rather than codes or strings."""
+    return feature.type.name.startswith("category(") and feature.type.values.name.lstrip("u").startswith("int")
+
+
 def _cats(features: Sequence[Feature]) -> dict[str, Any]:
-    """Return the category names in XGBoost's format: concatenated bytes, offsets, and the sort order.
+    """Return the categories in XGBoost's format: integers, or concatenated bytes and offsets; and the sort order.
 
     XGBoost sorts bytes as signed numbers, so that characters outside ASCII come first.
     """
     encodings, segments, order = [], [0], list[int]()
     for feature in features:
-        names = [str(category).encode() for category in feature.categories if feature.type.name == "string"]
-        offsets = np.cumsum([0, *map(len, names)]).tolist() if names else []
-        encodings.append({"offsets": offsets, "values": np.frombuffer(b"".join(names), dtype=np.int8).tolist()})
-        segments.append(segments[-1] + len(names))
-        order += sorted(range(len(names)), key=lambda i: np.frombuffer(names[i], dtype=np.int8).tolist())
+        keys: list[Any] = []
+        if _has_integers(feature):
+            keys = [int(category) for category in feature.categories]
+            kind = _INTEGERS.get(feature.type.values.name, _INTEGERS["int64"])
+            encodings.append({"type": kind, "values": keys})
+        else:
+            names = [str(category).encode() for category in feature.categories if feature.type.name == "string"]
+            offsets = np.cumsum([0, *map(len, names)]).tolist() if names else []
+            encodings.append({"offsets": offsets, "values": np.frombuffer(b"".join(names), dtype=np.int8).tolist()})
+            keys = [np.frombuffer(name, dtype=np.int8).tolist() for name in names]
+        segments.append(segments[-1] + len(keys))
+        order += sorted(range(len(keys)), key=keys.__getitem__)
     if not order:
         return {"enc": [], "feature_segments": [], "sorted_idx": []}
     return {"enc": encodings, "feature_segments": segments, "sorted_idx": order}

@@ -4,6 +4,7 @@ import datetime as dt
 import json
 
 import numpy as np
+import pandas as pd
 import polars as pl
 import pytest
 import xgboost
@@ -185,6 +186,28 @@ def stump(threshold=None, categories=None, *, missing_left=False, with_missing=F
 
 def model_of(feature, trees):
     return model_of_parts(get_loss("reg:squarederror", {"scale_pos_weight": 1.0}), {}, [feature], [0.0], trees)
+
+
+@cases("dtype", [pl.Int8, pl.Int16, pl.Int32, pl.Int64, pl.UInt8])
+def test_categories_of_integers_keep_their_values(dtype, tmp_path):
+    low = 0 if dtype == pl.UInt8 else -3
+    values = pl.Series("c", [low, 7, 20, 100, None] * 20, dtype=dtype)
+    labels = pl.Series("y", [2.0, 9.0, 1.0, 5.0, 0.0] * 20)
+    frame = pl.DataFrame([values, labels])
+    model = fb.fit(frame, "y", categorical_features=["c"], n_estimators=3)
+    assert model.predict(frame)[:5].n_unique() == 5
+    model.to_xgboost(tmp_path / "m.json")
+    booster = xgboost.XGBRegressor(enable_categorical=True)
+    booster.load_model(tmp_path / "m.json")
+    known = values.unique().drop_nulls().to_numpy()
+    X = pd.DataFrame({"c": pd.Categorical(frame["c"].to_list(), categories=known)})
+    np.testing.assert_allclose(booster.predict(X), model.predict(frame), rtol=1e-6)
+    np.testing.assert_allclose(fb.from_xgboost(tmp_path / "m.json").predict(frame), model.predict(frame), rtol=1e-6)
+    with pytest.raises(xgboost.core.XGBoostError, match="data type doesn't match"):
+        booster.predict(frame.select("c").fill_null(7).to_pandas())
+    dates = frame.with_columns(pl.col("c").cast(pl.Int32).cast(pl.Date))
+    with pytest.raises(fb.ParameterError, match="feature 'c' has categories of type date, which XGBoost can't hold"):
+        fb.fit(dates, "y", categorical_features=["c"], n_estimators=1).to_xgboost(tmp_path / "m.json")
 
 
 @pytest.mark.slow
