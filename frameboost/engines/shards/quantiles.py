@@ -16,6 +16,7 @@ from itertools import count, pairwise
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from frameboost.binning.codes import count_distinct
@@ -24,21 +25,21 @@ from frameboost.splits.split import BoolArray, FloatArray
 
 __all__ = ["Bracket", "NodeValues", "Values", "interpolated_quantiles", "weighted_quantiles"]
 
-# The most values of a node that a shard sends, and the most pivots of a node.
-_MAX_VALUES, _PIVOTS = 255, 63
+# The most values of a node that a shard sends, about how many it samples first, and the most pivots of a node.
+_MAX_VALUES, _SAMPLED, _PIVOTS = 255, 63, 63
 # How often values are sampled before all are sent: samples of rows in an unlucky order may say little.
 _MAX_SAMPLES = 3
 # How far from the rank in the samples it may well be, in standard deviations.
-_DEVIATIONS = 4.0
+_DEVIATIONS = 3.0
 
 Bracket = tuple[float, float]  # the values v with first < v <= last
 
 
 class Values(NamedTuple):
-    """Some values of a node in a shard, ascending, with the weight that each represents.
+    """Some values of a node in a shard, in any order, with the weight that each represents.
 
-    ``are_all`` means that these are all distinct values with their weights; otherwise they are a sample. ``total`` is
-    the exact total weight.
+    ``are_all`` means that these are all values with their weights; otherwise they are a sample. ``total`` is the exact
+    total weight.
     """
 
     values: FloatArray
@@ -67,14 +68,16 @@ class NodeValues:
         nodes = rows["node"].to_numpy()
         values = rows["value"].to_numpy() + 0.0  # which turns -0.0 into 0.0
         weights = rows["weight"].to_numpy() if "weight" in rows.columns else None
-        if (nodes[1:] < nodes[:-1]).any():
+        starts = _starts(nodes)
+        if (nodes[starts[1:]] < nodes[starts[:-1]]).any():
             narrow = nodes.astype(np.uint16) if nodes.max(initial=0) < 1 << 16 else nodes  # which are sorted by radix
             order = np.argsort(narrow, kind="stable")
             nodes, values = nodes[order], values[order]
             weights = None if weights is None else weights[order]
+            starts = _starts(nodes)
         values = storage.kept(values)
         weights = None if weights is None else storage.kept(weights)
-        bounds = pairwise([*np.flatnonzero(np.diff(nodes, prepend=-1)).tolist(), len(nodes)])
+        bounds = pairwise([*starts.tolist(), len(nodes)])
         self._of: dict[int, tuple[FloatArray, FloatArray | None]] = {
             int(nodes[start]): (values[start:stop], None if weights is None else weights[start:stop])
             for start, stop in bounds
@@ -85,14 +88,13 @@ class NodeValues:
         """Return the values of each node, or a sample."""
         values_of = {}
         for node, (values, weights) in self._of.items():
-            if len(values) <= _MAX_VALUES:
-                values_of[node] = _summary(*_distinct(values, weights))
-                continue
-            chosen = np.linspace(0, len(values) - 1, _MAX_VALUES).astype(np.int64)
+            step = 1 if len(values) <= _MAX_VALUES else -(-len(values) // _SAMPLED)
+            chosen = values[::step]
+            of_each = np.ones(len(chosen)) if weights is None else weights[::step]
             total = float(len(values) if weights is None else weights.sum())
-            of_each = np.ones(_MAX_VALUES) if weights is None else weights[chosen]
-            of_each = of_each * (total / (of_each.sum() or 1.0))
-            values_of[node] = Values(*_distinct(values[chosen], of_each), total, are_all=False)
+            if step > 1:
+                of_each = of_each * (total / (of_each.sum() or 1.0))
+            values_of[node] = Values(chosen, of_each, total, are_all=step == 1)
         return values_of
 
     def weights_up_to(self, pivots: Mapping[int, FloatArray]) -> dict[int, FloatArray]:
@@ -103,7 +105,7 @@ class NodeValues:
                 values, weights = self._of[node]
                 is_low = values <= node_pivots[0]
                 below = np.count_nonzero(is_low) if weights is None else weights[is_low].sum()
-                chosen = _between(values, (node_pivots[0], node_pivots[-1]))
+                chosen = (values <= node_pivots[-1]) > is_low
                 index = np.searchsorted(node_pivots, values[chosen], side="left")
                 sums = np.bincount(index, None if weights is None else weights[chosen], minlength=len(node_pivots))
                 weights_of[node] = below + np.cumsum(sums, dtype=np.float64)
@@ -116,9 +118,18 @@ class NodeValues:
             if node in self._of:
                 values, weights = self._of[node]
                 chosen = _between(values, bracket)
-                self._of[node] = distinct = _distinct(values[chosen], None if weights is None else weights[chosen])
-                values_of[node] = _summary(*distinct, wants_all=wants_all)
+                values, weights = values[chosen], None if weights is None else weights[chosen]
+                if len(values) > _MAX_VALUES:  # which a value that many rows have must not be
+                    values, weights = _distinct(values, weights)
+                self._of[node] = values, weights
+                of_each = np.ones(len(values)) if weights is None else weights
+                values_of[node] = _summary(values, of_each, wants_all=wants_all)
         return values_of
+
+
+def _starts(nodes: npt.NDArray[np.int32]) -> npt.NDArray[np.int64]:
+    """Return where rows of the same node begin."""
+    return np.append(0, np.flatnonzero(nodes[1:] != nodes[:-1]) + 1)
 
 
 def _between(values: FloatArray, bracket: Bracket) -> BoolArray:
@@ -137,8 +148,8 @@ def _distinct(values: FloatArray, weights: FloatArray | None) -> tuple[FloatArra
     return values[first], np.add.reduceat(weights, first) if len(first) else weights
 
 
-def _summary(values: FloatArray, weights: FloatArray, *, wants_all: bool = False) -> Values:
-    """Return all distinct values if they are few, else some of them."""
+def _summary(values: FloatArray, weights: FloatArray, *, wants_all: bool) -> Values:
+    """Return all values if they are few, else some of them, which ascend."""
     total = float(weights.sum())
     if wants_all or len(values) <= _MAX_VALUES:
         return Values(values, weights, total, are_all=True)
@@ -193,10 +204,9 @@ def _select(
         waiting = {}
         for node in targets.keys() - results.keys():
             of_node = [part[node] for part in parts if node in part]
-            values, sums = _distinct(
-                *(np.concatenate(each) for each in zip(*(part[:2] for part in of_node), strict=True))
-            )
-            running = below[node] + np.cumsum(sums)
+            values, weights = map(np.concatenate, zip(*(part[:2] for part in of_node), strict=True))
+            order = np.argsort(values)
+            values, running = values[order], below[node] + np.cumsum(weights[order])
             if all(each.are_all for each in of_node):
                 low, high = np.searchsorted(running, targets[node], side="left").tolist()
                 results[node] = float(values[low]), float(values[high])
