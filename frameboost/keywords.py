@@ -93,8 +93,10 @@ class _Parameters(TypedDict, total=False):
     num_tree: int | None
     num_trees: int | None
     max_iter: int | None
+    iterations: int | None
     eta: float | Iterable[float] | Callable[[int], float] | None
     shrinkage_rate: float | Iterable[float] | Callable[[int], float] | None
+    depth: int | None
     num_leaves: int | None
     num_leaf: int | None
     max_leaf: int | None
@@ -113,6 +115,7 @@ class _Parameters(TypedDict, total=False):
     lambda_: float | None
     lambda_l2: float | None
     l2_regularization: float | None
+    l2_leaf_reg: float | None
     alpha: float | None
     lambda_l1: float | None
     l1_regularization: float | None
@@ -135,6 +138,7 @@ class _Parameters(TypedDict, total=False):
     linear_trees: bool | None
     feature_fraction: float | None
     sub_feature: float | None
+    rsm: float | None
     feature_fraction_bynode: float | None
     sub_feature_bynode: float | None
     max_features: float | None

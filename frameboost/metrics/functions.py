@@ -84,7 +84,19 @@ class FunctionMetric:
         if loss.classes and self.methods[:1] == ("predict",):
             best = prediction.argmax(axis=1) if prediction.ndim == 2 else prediction > loss.threshold
             prediction = best.astype(np.float64)
-        return self._number(self.call(label, prediction, arrays["weight"]))
+        try:
+            returned = self.call(label, prediction, arrays["weight"])
+        except Exception as error:
+            if loss.classes:
+                what = (
+                    "the numbers of classes" if self.methods[:1] == ("predict",) else "their probabilities or margins"
+                )
+                error.add_note(
+                    f"eval_metric {shown(self.name)} is called with classes by number, from 0, as labels and {what} as "
+                    "predictions; scikit-learn's name of a metric, such as 'f1', is of classes"
+                )
+            raise
+        return self._number(returned)
 
     def _number(self, returned: Any) -> float:
         value = returned

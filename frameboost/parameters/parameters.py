@@ -962,7 +962,6 @@ def _hints() -> dict[str, Any]:
 # Names that other libraries have for arguments of `fit`, and the names here; `aliases` has those of parameters.
 _OTHER_NAMES = {
     "n_trees": "n_estimators",
-    "iterations": "n_estimators",
     "sample_weight": "weight",
     "weights": "weight",
     "label": "target",
@@ -1060,16 +1059,17 @@ ALIASES: Mapping[str, str] = {
     for name, aliases in {
         "n_estimators": (
             "num_boost_round", "num_round", "num_rounds", "n_rounds", "nrounds", "num_iterations", "num_iteration",
-            "n_iter", "num_tree", "num_trees", "max_iter",
+            "n_iter", "num_tree", "num_trees", "max_iter", "iterations",
         ),
         "learning_rate": ("eta", "shrinkage_rate"),
+        "max_depth": ("depth",),
         "max_leaves": ("num_leaves", "num_leaf", "max_leaf", "max_leaf_nodes"),
         "min_child_weight": (
             "min_sum_hessian_in_leaf", "min_sum_hessian_per_leaf", "min_sum_hessian", "min_hessian",
         ),
         "min_child_samples": ("min_data_in_leaf", "min_data_per_leaf", "min_data", "min_samples_leaf"),
         "gamma": ("min_split_loss", "min_gain_to_split", "min_split_gain"),
-        "reg_lambda": ("lambda", "lambda_", "lambda_l2", "l2_regularization"),
+        "reg_lambda": ("lambda", "lambda_", "lambda_l2", "l2_regularization", "l2_leaf_reg"),
         "reg_alpha": ("alpha", "lambda_l1", "l1_regularization"),
         "max_delta_step": ("max_tree_output", "max_leaf_output"),
         "max_bin": ("max_bins",),
@@ -1083,6 +1083,7 @@ ALIASES: Mapping[str, str] = {
         "lambdarank_normalization": ("lambdarank_norm",),
         "linear_tree": ("linear_trees",),
         "colsample_bytree": ("feature_fraction", "sub_feature"),
+        "colsample_bylevel": ("rsm",),
         "colsample_bynode": ("feature_fraction_bynode", "sub_feature_bynode", "max_features"),
         "seed": ("random_state", "random_seed"),
         "num_class": ("num_classes",),
@@ -1094,7 +1095,7 @@ ALIASES: Mapping[str, str] = {
     }.items()
     for alias in aliases
 }  # fmt: skip
-"""The name here of each parameter of XGBoost and LightGBM that means the same."""
+"""The name here of each parameter of XGBoost and LightGBM, and of some of CatBoost, that means the same."""
 
 FIT_ALIASES: Mapping[str, str] = dict.fromkeys(("metric", "metrics", "metric_types"), "eval_metric")
 """The name here of each argument of `fit` that LightGBM has among its parameters."""

@@ -239,6 +239,15 @@ def test_what_a_metric_raises_is_raised_as_it_is():
         fb.fit(ROWS, "amount", eval_metric=lambda label, prediction: 1 / 0, **OPTIONS)
 
 
+def test_an_error_of_a_metric_of_classes_says_what_it_was_called_with():
+    with pytest.raises(ValueError, match="mix of binary and continuous") as error:
+        fb.fit(ROWS, "late", eval_metric=metrics.f1_score, **OPTIONS)
+    assert (
+        "eval_metric 'f1_score' is called with classes by number, from 0, as labels and their prob"
+        in error.value.__notes__[0]
+    )
+
+
 def test_queries_in_a_database_refuse_functions():
     model = fb.fit(ROWS, "amount", **OPTIONS)
     with pytest.raises(

@@ -52,10 +52,14 @@ def test_a_model_is_the_same_by_any_name():
         ["eta", "num_boost_round", "lambda", "alpha", "min_split_loss", "max_leaves", "random_state"],
         ["shrinkage_rate", "num_iterations", "lambda_l2", "lambda_l1", "gamma", "max_leaves", "random_seed",
          "bagging_fraction", "feature_fraction", "min_sum_hessian_in_leaf"],
+        ["eta", "iterations", "l2_leaf_reg"],
     ):  # fmt: skip
         names = names + list(ours)[len(names) :]
         theirs = dict(zip(names, ours.values(), strict=True))
         assert fb.fit(FRAME, "y", **theirs) == fb.fit(FRAME, "y", **ours)
+    of_catboost = fb.fit(FRAME, "y", depth=2, rsm=0.5, iterations=2)
+    assert of_catboost == fb.fit(FRAME, "y", max_depth=2, colsample_bylevel=0.5, n_estimators=2)
+    assert of_catboost != fb.fit(FRAME, "y", n_estimators=2)
 
 
 def test_num_leaves_grows_leaf_by_leaf_without_a_limit_of_depth_as_lightgbm_does():
