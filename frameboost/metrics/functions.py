@@ -125,6 +125,7 @@ def function_metric(item: Any, name: str | None = None, *, maximize: bool | None
     ParameterError
         If the parameters of the function are other ones.
     """
+    item = _score_of_estimator(item)
     function, sign, methods, options = item, 1.0, (), {}
     said = {} if name is None else {"name": name}  # a name that is given stays, whatever the function returns
     name = name or name_of_function(item)
@@ -138,6 +139,19 @@ def function_metric(item: Any, name: str | None = None, *, maximize: bool | None
         maximize = str(getattr(function, "__module__", "")).startswith("sklearn.metrics") and name.endswith("_score")
     call = ArrayCall(function, f"eval_metric {shown(name)}", "prediction", "number", options)
     return FunctionMetric(name, function, call, maximize, sign, methods, said=said)
+
+
+def _score_of_estimator(item: Any) -> Any:
+    """Return the scorer that an estimator's own ``score`` is, for what scikit-learn's ``check_scoring`` makes of it.
+
+    Anything else is returned as it is.
+    """
+    if type(item).__name__ != "_PassthroughScorer":
+        return item
+    from sklearn.base import is_classifier, is_regressor
+
+    name = "accuracy" if is_classifier(item._estimator) else "r2" if is_regressor(item._estimator) else ""
+    return scorer_of(name) or item
 
 
 def scorer_of(name: str) -> Any | None:

@@ -610,7 +610,11 @@ class Estimator(BaseEstimator):
         held_out = self._held_out(arguments, rows)
         callbacks = Callbacks(self.callbacks, arguments["callbacks"])
         stopping = self._stopping(callbacks.stopping, bool(held_out), len(rows.frame))
-        seed = _seed_of(self.random_state, self.seed)
+        before = initial.model if arguments["init_model"] is None else None
+        if before is not None and isinstance(self.random_state, np.random.RandomState | np.random.Generator):
+            seed = before.parameters["seed"]  # so that the rows that were held out stay so
+        else:
+            seed = _seed_of(self.random_state, self.seed)
         if stopping.get("early_stopping_rounds") is not None and not held_out:
             rows, held_out = self._split(rows, seed)
         verbose = self.verbose if arguments["verbose"] is None else arguments["verbose"]
@@ -626,8 +630,8 @@ class Estimator(BaseEstimator):
                 raise ParameterError(f"early stopping needs a metric, and eval_metric is {shown(metric)}; name one")
             held_out, metric = [], None
         n_rounds = self.n_estimators
-        if initial.model is not None and arguments["init_model"] is None:
-            n_rounds = self._rounds_to_add(initial.model)
+        if before is not None:
+            n_rounds = self._rounds_to_add(before)
             if n_rounds == 0:
                 return self
         self._sets = self._names_of_sets(arguments, held_out)

@@ -262,3 +262,18 @@ def test_a_function_without_a_name_has_that_of_its_class():
             return 0.0
 
     assert function_metric(Distance()).name == "Distance"
+
+
+@pytest.mark.parametrize("kind", ["Classifier", "Regressor"])
+def test_the_score_of_an_estimator_is_its_metric(kind):
+    """As scikit-learn's `check_scoring` gives it to estimators without a `scoring`."""
+    from sklearn.metrics import check_scoring
+
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 2))
+    y = X[:, 0] + rng.normal(size=200)
+    y = np.where(y > 0, "high", "low") if kind == "Classifier" else y
+    estimator = getattr(fb, f"FrameBoost{kind}")(n_estimators=3)
+    estimator.set_params(eval_metric=check_scoring(estimator)).fit(X, y, eval_set=[(X, y)])
+    (values,) = estimator.evals_result_["validation_0"].values()
+    assert values[-1] == pytest.approx(estimator.score(X, y), rel=1e-12)

@@ -66,6 +66,17 @@ def test_a_class_that_is_not_there_is_kept_or_refused():
     assert on.classes_.tolist() == [-2, 5, 9]
 
 
+@pytest.mark.parametrize("generator", [np.random.RandomState, np.random.default_rng])
+def test_warm_start_goes_on_with_the_seed_that_was_drawn(generator):
+    shape = {"max_depth": 2, "subsample": 0.5, "early_stopping": True}
+    warm = fb.FrameBoostRegressor(n_estimators=2, random_state=generator(0), warm_start=True, **shape).fit(X, Y)
+    seed = warm.model_.parameters["seed"]
+    warm.set_params(n_estimators=4).fit(X, Y)
+    at_once = fb.FrameBoostRegressor(n_estimators=4, random_state=seed, **shape).fit(X, Y)
+    assert warm.model_.parameters["seed"] == seed
+    np.testing.assert_allclose(warm.predict(X), at_once.predict(X), rtol=1e-12)
+
+
 def test_warm_start_stops_early():
     warm = fb.FrameBoostRegressor(n_estimators=3, max_depth=2, warm_start=True, early_stopping=True).fit(X, Y)
     assert warm.set_params(n_estimators=500).fit(X, Y).n_iter_ < 500
