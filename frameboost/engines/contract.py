@@ -118,6 +118,9 @@ class QueryWindow:
 class Sample:
     """The gradients of a tree grown on a sample of the rows, as expressions over ``g``, ``h`` and ``draw``.
 
+    In a tree for all outputs ``g`` and ``h`` are those of each in turn, and the expressions may read ``g_0``, ``h_0``,
+    ``g_1`` and so on besides.
+
     ``draw`` is uniform in [0, 1), a hash of ``key`` and row position (see `frameboost.expressions.draws`). With a
     ``share`` the expressions are ``g`` and ``h`` in rows with ``draw`` below it, and 0 in other rows.
     """

@@ -686,7 +686,7 @@ class Parameters:
     sampling_method: Literal["uniform", "gradient_based"] = declared(
         "uniform",
         "Probabilities of `subsample`: uniform, or proportional to √(g² + λh²), with the gradients of a drawn row "
-        "divided by its probability.",
+        "divided by its probability. In a tree for all outputs g² and h² are sums over them.",
     )
     subsample_freq: int = declared(
         1,
@@ -885,10 +885,6 @@ _REFUSED_WITH_VECTOR_LEAVES: tuple[tuple[Callable[[Parameters], bool], str], ...
     (
         lambda p: bool(p.monotone_constraints),
         "monotone_constraints, which a split may keep for one output and break for another",
-    ),
-    (
-        lambda p: p.sampling_method == "gradient_based" and p.subsample < 1.0,
-        "sampling_method='gradient_based', which draws rows by the gradients of one output; use 'uniform'",
     ),
 )
 # Values that are valid alone and not together: the condition on the parameters, and the message about them.

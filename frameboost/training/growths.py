@@ -158,12 +158,12 @@ class _Growth:
     def weights(self) -> None:
         """See `Growth.weights`."""
 
-    def sample(self, round_: int, index: int, output: int) -> Sample | None:
+    def sample(self, round_: int, index: int, outputs: Sequence[int]) -> Sample | None:
         """Draw the features of the tree with that index in its round; return its row sample."""
         a_round = self._loss.n_outputs * self._parameters.num_parallel_tree
         self._features.start_tree(round_ * a_round + index)  # the number is part of each draw's key
         first = round_ - round_ % self._parameters.subsample_freq  # of the rounds that share a sample
-        return sample_rows(self._engine, output, self._parameters, first * a_round + index)
+        return sample_rows(self._engine, outputs, self._parameters, first * a_round + index)
 
     def check_finite(self, totals: Stats, round_: int) -> None:
         """Raise `DataError` if G or H of all rows is not finite."""
@@ -192,7 +192,7 @@ class TreePerOutput(_Growth):
         shrinkage, parallel = shrinkage_of(self._rates, round_), self._parameters.num_parallel_tree
         for target in self._targets:
             for index in range(target.output * parallel, (target.output + 1) * parallel):
-                totals = self._engine.start_tree(target.output, self.sample(round_, index, target.output))
+                totals = self._engine.start_tree(target.output, self.sample(round_, index, [target.output]))
                 self.check_finite(totals, round_)
                 yield self._grower.grow(totals, target, shrinkage)
 
@@ -204,7 +204,8 @@ class TreeForAllOutputs(_Growth):
         """See `Growth.trees`."""
         shrinkage, by_growth = shrinkage_of(self._rates, round_), []
         for index in range(self._parameters.num_parallel_tree):
-            totals = cast(VectorEngine, self._engine).start_vector_tree(self.sample(round_, index, 0))
+            sample = self.sample(round_, index, range(self._loss.n_outputs))
+            totals = cast(VectorEngine, self._engine).start_vector_tree(sample)
             for of_output in totals:
                 self.check_finite(of_output, round_)
             by_growth.append(self._grower.grow(totals, self._targets, shrinkage))
@@ -214,22 +215,24 @@ class TreeForAllOutputs(_Growth):
 # --- the rows of a tree, drawn by hashes (see `frameboost.expressions.draws`), so that every engine draws the same ----
 
 
-def sample_rows(rows: Rows, output: int, parameters: Parameters, tree: int) -> Sample | None:
-    """Return the row sample of a tree, None for all rows."""
+def sample_rows(rows: Rows, outputs: Sequence[int], parameters: Parameters, tree: int) -> Sample | None:
+    """Return the row sample of a tree for these outputs, None for all rows."""
     share = parameters.subsample
     if share == 1.0:
         return None
     key = draw_key(parameters.seed, _ROWS, tree)
     if parameters.sampling_method == "uniform":
         return Sample(key, *_drawn_below(share), share)
-    bound = _gradient_bound(rows, output, parameters)
+    size, names = _sizes(parameters, outputs)
+    bound = _gradient_bound(rows, outputs, parameters)
     # A row is drawn with probability p, and its gradients are divided by p (Ibragimov & Gusev 2019, "Minimal variance
     # sampling in stochastic gradient boosting").
-    offsets = rounded(rows, {x: Expression(_scaled(x, bound, parameters, output), _names(output)) for x in "gh"})
-    size = _size(parameters, None)
-    is_drawn = f"draw < {size} / {bound!r}"
-    terms = {x: f"CASE WHEN {is_drawn} THEN {_scaled(x, bound, parameters)} ELSE 0 END" for x in "gh"}
-    on_grids = rounded_on({x: offsets[x].offset for x in terms}, {x: Expression(terms[x], _PAIR) for x in terms})
+    grids = rounded(rows, {name: Expression(_scaled(name, size, bound), names) for name in names})
+    offsets = {x: max(grids[name].offset for name in names if name[0] == x) for x in "gh"}
+    if len(outputs) == 1:  # whose g and h these are
+        size, names = _size(parameters, ["gh"]), ()
+    terms = {x: f"CASE WHEN draw < {size} / {bound!r} THEN {_scaled(x, size, bound)} ELSE 0 END" for x in "gh"}
+    on_grids = rounded_on(offsets, {x: Expression(terms[x], (*_PAIR, *names)) for x in terms})
     return Sample(key, on_grids["g"], on_grids["h"])
 
 
@@ -240,31 +243,31 @@ def _drawn_below(share: float) -> tuple[Expression, Expression]:
     return g, h
 
 
-def _names(output: int) -> tuple[str, str]:
-    return f"g_{output}", f"h_{output}"
+def _size(parameters: Parameters, pairs: Sequence[Sequence[str]]) -> str:
+    """Return √(g² + λh²), the regularised size of a row's gradient; of several outputs g² and h² are sums."""
+    squares = (f"{g} * {g} + {parameters.reg_lambda!r} * {h} * {h}" for g, h in pairs)
+    return f"SQRT({' + '.join(squares)})"
 
 
-def _size(parameters: Parameters, output: int | None) -> str:
-    """Return √(g² + λh²), the regularised size of a row's gradient."""
-    g, h = ("g", "h") if output is None else _names(output)
-    return f"SQRT({g} * {g} + {parameters.reg_lambda!r} * {h} * {h})"
+def _sizes(parameters: Parameters, outputs: Sequence[int]) -> tuple[str, tuple[str, ...]]:
+    """Return the size over the gradients of some outputs, and their names."""
+    pairs = [(f"g_{output}", f"h_{output}") for output in outputs]
+    return _size(parameters, pairs), tuple(chain.from_iterable(pairs))
 
 
-def _scaled(name: str, bound: float, parameters: Parameters, output: int | None = None) -> str:
+def _scaled(name: str, size: str, bound: float) -> str:
     """Return g or h divided by p = min(1, size / bound)."""
-    size = _size(parameters, output)
-    value = name if output is None else f"{name}_{output}"
-    return f"CASE WHEN {size} >= {bound!r} OR {size} = 0 THEN {value} ELSE {value} * ({bound!r} / {size}) END"
+    return f"CASE WHEN {size} >= {bound!r} OR {size} = 0 THEN {name} ELSE {name} * ({bound!r} / {size}) END"
 
 
-def _gradient_bound(rows: Rows, output: int, parameters: Parameters) -> float:
+def _gradient_bound(rows: Rows, outputs: Sequence[int], parameters: Parameters) -> float:
     """Return μ such that the probabilities p = min(1, size / μ) sum to the expected number of rows.
 
     As a function of 1 / μ the sum is concave and piecewise linear, so Newton's method from μ = ∞ never overshoots; it
     ends when a step does not change the set of rows with p = 1. Example, sizes 1, 2 and 9, 2 rows expected: with no row
     at p = 1, μ = 12 / 2 = 6. Then the row of size 9 has p = 1 and the others share 1 row: μ = 3 / 1 = 3, the answer.
     """
-    names, size = _names(output), _size(parameters, output)
+    size, names = _sizes(parameters, outputs)
     expected = parameters.subsample * rows.n_rows
     offset = rounded(rows, {"size": Expression(size, names)})["size"].offset
     total = rows.aggregate({"size": Aggregate("sum", Rounded(Expression(size, names), offset))})["size"]

@@ -183,7 +183,7 @@ def test_the_expected_sample_size_is_the_requested_one(shape, engine):
         parameters = Parameters(subsample=share, sampling_method="gradient_based", reg_lambda=reg_lambda)
         made = state(engine, label, np.zeros(2000), parameters)
         size = np.sqrt(label**2 + reg_lambda * (1 + np.abs(label) / 10) ** 2)
-        likely = np.minimum(1, size / _gradient_bound(made, 0, parameters)).sum()
+        likely = np.minimum(1, size / _gradient_bound(made, [0], parameters)).sum()
         assert likely == pytest.approx(share * 2000, rel=1e-3)
         made.close()
 
@@ -192,10 +192,10 @@ def test_rows_without_gradient_are_never_taken_and_may_be_too_many():
     label = np.r_[np.ones(100), np.zeros(1900)]
     parameters = Parameters(subsample=0.5, sampling_method="gradient_based", reg_lambda=0.0)
     made = state("polars", label, np.zeros(2000), parameters)
-    sample = sample_rows(made, 0, parameters, tree=0)
+    sample = sample_rows(made, [0], parameters, tree=0)
     assert made.start_tree(0, sample).G == -100  # all hundred are sure to be taken
     nothing = state("polars", np.zeros(9), np.zeros(9), parameters)
-    assert nothing.start_tree(0, sample_rows(nothing, 0, parameters, tree=0)).H == 0
+    assert nothing.start_tree(0, sample_rows(nothing, [0], parameters, tree=0)).H == 0
 
 
 @pytest.mark.slow
@@ -205,7 +205,7 @@ def test_gradient_based_samples_are_unbiased(shape):
     label = SHAPES[shape](rng)
     parameters = Parameters(subsample=0.2, sampling_method="gradient_based", reg_lambda=0.5)
     made = state("numba", label, np.zeros(2000), parameters)
-    sample = sample_rows(made, 0, parameters, tree=0)
+    sample = sample_rows(made, [0], parameters, tree=0)
     sums = [made.start_tree(0, replace(sample, key=draw_key(0, 9, i))) for i in range(200)]
     whole = made.start_tree(0)
     for found, wanted in (([s.G for s in sums], whole.G), ([s.H for s in sums], whole.H)):

@@ -9,6 +9,7 @@ import frameboost as fb
 from frameboost.engines import query_costs
 from frameboost.engines.duckdb import engine as sql
 from frameboost.engines.memory import engine as numba
+from frameboost.expressions.draws import draw_key, draws
 from tests.support.cases import cases
 
 ENGINES = ["numba", "polars", "duckdb"]
@@ -38,6 +39,9 @@ CASES = {
     "weights": {"target": "cause", "objective": "multi:softprob", "weight": "w", "min_child_weight": 4.0},
     "targets": {"target": ["delay", "air"], "grow_policy": "lossguide", "max_leaves": 9, "max_depth": 0},
     "sample": {"target": ["delay", "air"], "subsample": 0.6, "colsample_bynode": 0.7, "num_parallel_tree": 2},
+    "by gradient": {"target": ["delay", "air"], "subsample": 0.4, "sampling_method": "gradient_based"},
+    "classes by gradient": {"target": "cause", "objective": "multi:softprob", "subsample": 0.5,
+                            "sampling_method": "gradient_based", "grow_policy": "symmetric"},
     "quantiles": {"target": "delay", "objective": "reg:quantileerror", "quantile_alpha": [0.1, 0.5, 0.9],
                   "subsample": 0.7},
     "medians": {"target": ["delay", "air"], "objective": "reg:absoluteerror", "weight": "w"},
@@ -67,6 +71,27 @@ def test_one_split_for_two_targets_by_hand():
     assert (first.gain[0], second.gain[0]) == (4 / 2 + 4 / 2, 36 / 2 + 36 / 2)
     assert first.cover == second.cover == (4.0, 2.0, 2.0)
     assert model.predict(frame).to_list() == [[1, 8], [1, 8], [3, 2], [3, 2]]
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_rows_are_drawn_by_the_gradients_of_all_outputs(engine, monkeypatch):
+    monkeypatch.setattr(query_costs, "MAX_VALUES", 0)
+    frame = pl.DataFrame(np.random.default_rng(3).normal(size=(300, 3)), schema=["x", "u", "v"])
+    options = {"subsample": 0.3, "sampling_method": "gradient_based", "reg_lambda": 0.5, "base_score": 0.0, "seed": 4}
+    shape = {"n_estimators": 1, "max_depth": 1, "learning_rate": 1.0, "features": ["x"], "engine": engine}
+    model = fb.fit(frame, ["u", "v"], **shape, **options, **VECTOR)
+    g = -frame.select("u", "v").to_numpy()
+    size = np.sqrt((g * g).sum(axis=1) + 2 * 0.5)  # of two outputs, each with h = 1
+    low, high = 0.0, size.sum()
+    for _ in range(200):  # by bisection
+        middle = (low + high) / 2
+        low, high = (middle, high) if np.minimum(1, size / middle).sum() > 0.3 * 300 else (low, middle)
+    p = np.minimum(1, size / high)
+    taken = draws(np.arange(300), draw_key(4, 0, 0)) < p
+    for tree, of_output in zip(model.ensemble.trees, g.T, strict=True):
+        assert tree.cover[0] == pytest.approx((1 / p)[taken].sum(), rel=1e-9)
+        expected = -(of_output / p)[taken].sum() / ((1 / p)[taken].sum() + 0.5)
+        assert tree.value[0] == pytest.approx(expected, rel=1e-9)
 
 
 @pytest.mark.slow
@@ -154,10 +179,6 @@ def test_categories_are_sorted_along_the_axis_on_which_their_weights_differ_most
         ({"booster": "dart"}, "can't be combined with booster='dart'"),
         ({"linear_tree": True}, "can't be combined with linear_tree=True"),
         ({"monotone_constraints": {"a": 1}}, "can't be combined with monotone_constraints, which a split may keep"),
-        (
-            {"sampling_method": "gradient_based", "subsample": 0.5},
-            "can't be combined with sampling_method='gradient_based'",
-        ),
         ({"shards": 2}, "needs one of the engines 'numba', 'polars', 'duckdb', not"),
     ],
 )

@@ -914,8 +914,9 @@ class GradientTable:
         self._sampled = self._sampled or self._session.table("sampled")
         drawn = [TreeGradients(self._sampled, f"drawn_{gh.g}", f"drawn_{gh.h}") for gh in stored]
         numbers = []
+        of_all = {name: name for gh in stored for name in (gh.g, gh.h)}
         for gh, into in zip(stored, drawn, strict=True):
-            names = {"g": gh.g, "h": gh.h, "draw": "draw"}
+            names = {**of_all, "g": gh.g, "h": gh.h, "draw": "draw"}
             numbers += [f"{sample.g.to_sql(names)} AS {into.g}", f"{sample.h.to_sql(names)} AS {into.h}"]
         self._session.run(
             render(

@@ -362,7 +362,7 @@ class ArrayEngine(FrameEngine):
         if self._positions is None:
             numbers = np.arange(self.n_rows) if self.row_numbers is None else self.row_numbers
             self._positions = self.positions.of(numbers).astype(np.uint32)
-        return sample_gh(sample, gh, self._positions, out, self.workers)
+        return sample_gh(sample, gh, self._positions, out, self.workers, self.gradients.gh)
 
     def forget_order(self, order: npt.NDArray[np.uint32]) -> None:
         """Drop what depends on the order of the rows before these change it; for samples, keep their numbers."""

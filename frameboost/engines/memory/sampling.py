@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from functools import lru_cache
 from itertools import pairwise
 from typing import cast
@@ -35,6 +35,7 @@ def sample_gh(
     positions: npt.NDArray[np.uint32],
     out: FloatArray,
     workers: Workers | None = None,
+    of_outputs: FloatArray | None = None,
 ) -> Stats:
     """Write g and h of some rows in a sample, zero in rows that it leaves out, to ``out``; return their exact sums.
 
@@ -50,6 +51,8 @@ def sample_gh(
         float64 (rows, 2), written.
     workers
         Threads to use; None for the caller's alone.
+    of_outputs
+        float64 (outputs, rows, 2): g and h of all outputs of the tree, which a sample for several reads.
     """
     if sample.share is not None:
         count = 1 if workers is None else workers.count(len(gh), VALUES_PER_TASK)
@@ -58,9 +61,15 @@ def sample_gh(
         draw_gh(team, gh, positions, sample.key, math.ceil(sample.share * 2**32), out, totals)
         return Stats(*totals.sum(axis=0).tolist())
 
+    outputs = enumerate([] if of_outputs is None else of_outputs)
+    columns = {f"{name}_{k}": pair[:, each] for k, pair in outputs for each, name in enumerate("gh")}
+    columns |= {"g": gh[:, 0], "h": gh[:, 1]}
+
     def compute(slice_: tuple[int, int]) -> None:
         for start, stop in pairwise([*range(*slice_, _BLOCK), slice_[1]]):
-            _compute(sample, gh[start:stop], draws(positions[start:stop], sample.key), out[start:stop])
+            block = {name: values[start:stop] for name, values in columns.items()}
+            block["draw"] = draws(positions[start:stop], sample.key)
+            _compute(sample, block, out[start:stop])
 
     if workers is None:
         compute((0, len(gh)))
@@ -69,10 +78,9 @@ def sample_gh(
     return Stats(*gh_totals(out, len(out)))
 
 
-def _compute(sample: Sample, gh: FloatArray, draw: FloatArray, out: FloatArray) -> None:
+def _compute(sample: Sample, columns: Mapping[str, FloatArray], out: FloatArray) -> None:
     """Write the values of the sample's expressions to ``out``."""
     program = _program(cast("Hashable", sample.g), cast("Hashable", sample.h))
-    columns = {"g": gh[:, 0], "h": gh[:, 1], "draw": draw}
     for k, values in enumerate(evaluate(program, [columns[name] for name in program.columns])):
         expression = (sample.g, sample.h)[k]
         offset = expression.offset if isinstance(expression, Rounded) else 0.0

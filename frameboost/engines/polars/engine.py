@@ -149,12 +149,12 @@ class PolarsEngine(FrameEngine):
 
     def _gh_of(self, output: int, sample: Sample | None) -> pl.DataFrame:
         """Return ``g`` and ``h`` of one output, set to zero in rows that the sample leaves out."""
-        gh = self.gradients.lazy().select(pl.col(f"g_{output}").alias("g"), pl.col(f"h_{output}").alias("h"))
+        gh = self.gradients.lazy().with_columns(pl.col(f"g_{output}").alias("g"), pl.col(f"h_{output}").alias("h"))
         if sample is not None:  # which is drawn by positions among the rows of all shards
             draw = draw_expr(self.positions.expr(pl.int_range(pl.len(), dtype=pl.Int64)), sample.key).alias("draw")
             sampled = [sample.g.to_polars().alias("g"), sample.h.to_polars().alias("h")]
-            gh = gh.with_columns(draw).with_columns(sampled).select("g", "h")
-        return gh.collect()
+            gh = gh.with_columns(draw).with_columns(sampled)
+        return gh.select("g", "h").collect()
 
     def reset_nodes(self) -> None:
         """See `Engine.reset_nodes`."""

@@ -524,11 +524,12 @@ class SqlEngine:
         self._settle(self._unsettled & set(names))
         drawn = draw_query(f"SELECT * FROM {self._state}", self._quote("position"), sample.key, "draw", self.dialect)
         values, self._tree = [], []
+        gradients = {name: self._sql(self._on_grid(name)) for name in names}
         for number, name in enumerate(names):
             first = number - number % 2
-            pair = (self._sql(self._on_grid(each)) for each in names[first : first + 2])
             value = (sample.g, sample.h)[number % 2]
-            known = {**dict(zip("gh", pair, strict=True)), "draw": self._quote("draw")}
+            known = {**gradients, "draw": self._quote("draw")}
+            known |= {x: gradients[name] for x, name in zip("gh", names[first : first + 2], strict=True)}
             values.append(f"{value.to_sql(known, self.dialect)} AS {self._quote(f'drawn_{number}')}")
             offset = value.offset if isinstance(value, Rounded) else self._offsets[name]
             self._tree.append(self._on_grid(f"drawn_{number}", offset))

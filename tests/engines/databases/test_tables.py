@@ -748,7 +748,9 @@ def of_sql(con, *args, key=None, scratch=None, **options):
      {"monotone_constraints": {"x": 1}, "max_bin": 8}, {"grow_policy": "symmetric"}, {"base_margin": "day"},
      {"objective": "multi:softprob", "target": "w", "multi_strategy": "multi_output_tree"},
      {"target": ["score", "value_0"], "multi_strategy": "multi_output_tree", "subsample": 0.6,
-      "min_child_samples": 20}],
+      "min_child_samples": 20},
+     {"target": ["score", "value_0"], "multi_strategy": "multi_output_tree", "subsample": 0.6,
+      "sampling_method": "gradient_based"}],
     ids=str,
 )  # fmt: skip
 def test_an_engine_of_queries_grows_the_same_trees(sqlite, options):
