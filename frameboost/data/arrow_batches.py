@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import accumulate, pairwise
 from typing import Any
 
 import numpy as np
@@ -22,24 +23,34 @@ _pointer_of = ctypes.pythonapi.PyCapsule_GetPointer
 _pointer_of.restype, _pointer_of.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
 
 
+# Rows of a chunk from which on it is a batch: to export it takes as long as to copy so many rows.
+_LARGE = 1_000
+
+
 @contextmanager
 def arrow_batches(frame: pl.DataFrame) -> Iterator[list[npt.NDArray[np.int64]]]:
     """Return the batches of rows of a frame, each as the fields of its ArrowArray; they are there until the end.
 
-    Nothing is copied. A frame has a batch for each of its chunks.
+    There is one for each chunk of the first column: to export several chunks at once, polars makes one of them, a copy.
+    That is what happens to small ones here, and to columns with other chunks.
     """
-    capsule = frame.__arrow_c_stream__()
-    stream = _pointer_of(capsule, b"arrow_array_stream")
-    get_next = _Next(ctypes.c_void_p.from_address(stream + _GET_NEXT).value)
+    lengths = frame.to_series(0).chunk_lengths() if frame.width else []
+    if len(frame) < _LARGE * len(lengths):
+        lengths = [len(frame)]
+    starts = [0, *accumulate(lengths)]
+    parts = [frame[a:b] for a, b in pairwise(starts)] if len(lengths) > 1 else [frame]
     batches: list[npt.NDArray[np.int64]] = []
     try:
-        while True:
+        for part in parts:
+            capsule = part.__arrow_c_stream__()
+            stream = _pointer_of(capsule, b"arrow_array_stream")
+            get_next = _Next(ctypes.c_void_p.from_address(stream + _GET_NEXT).value)
             batch = np.zeros(ADDRESSES, np.int64)
-            if get_next(stream, batch.ctypes.data):
-                raise MemoryError("polars can't export a frame")
-            if not batch[_RELEASE]:  # the end
-                break
-            batches.append(batch)
+            while not get_next(stream, batch.ctypes.data) and batch[_RELEASE]:  # which the end has not
+                batches.append(batch)
+                batch = np.zeros(ADDRESSES, np.int64)
+        if sum(int(batch[LENGTH]) for batch in batches) != len(frame):
+            raise MemoryError("polars can't export a frame")
         yield batches
     finally:
         for batch in batches:

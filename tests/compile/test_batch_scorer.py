@@ -115,6 +115,11 @@ LAYOUTS = {
     "chunks": lambda frame: _chunked(frame, 1, 9, 1100),
     "rows of chunks": lambda frame: _chunked(frame, 1, 9, 1100)[3:1200],
     "chunks of one row": lambda frame: _chunked(frame[:90], *range(1, 90)),
+    "large chunks": lambda frame: pl.concat([frame, frame[:1200]], rechunk=False),
+    "rows of large chunks": lambda frame: pl.concat([frame, frame], rechunk=False)[200:2500],
+    "large chunks of some columns": lambda frame: pl.concat([frame, frame], rechunk=False).with_columns(
+        pl.Series("c", range(2600), pl.Float64), _chunked(pl.concat([frame["d"]] * 2, rechunk=True), 7).alias("d")
+    ),
     "chunks of each column": lambda frame: pl.DataFrame([_chunked(c, i + 1) for i, c in enumerate(frame)]),
     "NULL": lambda frame: frame.fill_nan(None)[11:],
     "no row": lambda frame: frame[:0],
