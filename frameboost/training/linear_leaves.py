@@ -84,16 +84,22 @@ class LinearLeaves:
         feature, left = np.ascontiguousarray(feature), np.ascontiguousarray(left)  # kernels are compiled once
         by_gain = np.argsort(-self._gains, kind="stable")
         others = by_gain[(self._gains > 0.0)[by_gain] & self._may_be_added[by_gain]]
-        leaves, paths = paths_of_leaves(feature, left, self._ends, others)
-        if not len(leaves):
+        leaves, paths = np.empty(len(feature), np.int64), np.full((len(feature), MAX_TERMS), LEAF)
+        count = paths_of_leaves(feature, left, self._ends, others, leaves, paths)
+        if not count:
             return None
+        leaves, paths = leaves[:count], paths[:count]
         ranges = engine.leaf_ranges(number[leaves], paths)
-        leaves, offsets, features, terms = grids_of_leaves(leaves, paths, ranges, self._ends)
-        if not len(leaves):
+        offsets, terms = np.empty((count, 2)), np.zeros((count, MAX_TERMS, 5))
+        count = grids_of_leaves(leaves, paths, ranges, self._ends, offsets, terms)
+        if not count:
             return None
-        sums = engine.leaf_sums(LinearColumns(number[leaves], offsets[:, 0], features, terms), offsets)
+        leaves, paths, offsets, terms = leaves[:count], paths[:count], offsets[:count], terms[:count]
+        constants = np.empty(count)
+        sums = engine.leaf_sums(LinearColumns(number[leaves], constants, paths, terms), offsets)
         largest = np.abs(value[feature == LEAF]).max()
-        return LinearColumns(*slopes_of_leaves(leaves, features, terms, sums, self._penalties, shrinkage, largest))
+        count = slopes_of_leaves(sums, self._penalties, shrinkage, largest, leaves, constants, paths, terms)
+        return LinearColumns(leaves[:count], constants[:count], paths[:count], terms[:count])
 
     def count(self, feature: npt.ArrayLike, gain: npt.ArrayLike) -> None:
         """Add the gains of a tree's splits, both (nodes,), to those by which leaves of later trees choose features."""
@@ -133,59 +139,60 @@ def _ends(bins: Bins) -> tuple[float, float]:
 
 
 @kernel
-def paths_of_leaves(feature, left, ends, others):  # type: ignore[no-untyped-def]
-    """Return the leaves that may have slopes, int64 (leaves,), and the features of these slopes.
+def paths_of_leaves(feature, left, ends, others, leaves, paths):  # type: ignore[no-untyped-def]
+    """Write the leaves that may have slopes, int64 (nodes,), and the features of these slopes; return how many leaves.
 
     Features are those of the last splits above a leaf, nearest first, then as many of ``others``, int64 (features,), as
-    there is room for: int64 (leaves, `MAX_TERMS`), padded with -1.
+    there is room for: ``paths`` is int64 (nodes, `MAX_TERMS`), -1 before and past them.
     """
-    n_nodes, count = len(feature), 0
-    leaves, paths = np.empty(n_nodes, np.int64), np.full((n_nodes, MAX_TERMS), LEAF)
-    for node in range(n_nodes):
+    count = 0
+    for node in range(len(feature)):
         split = feature[node]
-        if split == LEAF:
-            size = np.sum(paths[node] != LEAF)
-            for other in others:
-                if size < MAX_TERMS and node > 0 and not (paths[node, :size] == other).any():
-                    paths[node, size] = other
-                    size += 1
-            if size:
-                leaves[count], paths[count] = node, paths[node]
-                count += 1
+        split, size = feature[node], 0
+        if split != LEAF:
+            for child in (left[node], left[node] + 1):
+                size = 0
+                if ends[split, 0] == ends[split, 0]:
+                    paths[child, 0] = split
+                    size = 1
+                for k in range(MAX_TERMS):
+                    if paths[node, k] != split and size < MAX_TERMS:
+                        paths[child, size] = paths[node, k]
+                        size += 1
             continue
-        for child in (left[node], left[node] + 1):
-            size = 0
-            if ends[split, 0] == ends[split, 0]:
-                paths[child, 0] = split
-                size = 1
-            for above in paths[node]:
-                if above != split and size < MAX_TERMS:
-                    paths[child, size] = above
-                    size += 1
-    return leaves[:count], paths[:count]
+        while size < MAX_TERMS and paths[node, size] != LEAF:
+            size += 1
+        for other in others:
+            is_added = node > 0 and size < MAX_TERMS
+            for k in range(size):
+                is_added &= paths[node, k] != other
+            if is_added:
+                paths[node, size] = other
+                size += 1
+        if size:
+            leaves[count] = node
+            for k in range(MAX_TERMS):
+                paths[count, k] = paths[node, k]
+            count += 1
+    return count
 
 
 @kernel
-def grids_of_leaves(leaves, paths, ranges, ends):  # type: ignore[no-untyped-def]
-    """Return the grids for the sums of leaves, without leaves with too few rows or with constant features.
+def grids_of_leaves(leaves, features, ranges, ends, offsets, terms):  # type: ignore[no-untyped-def]
+    """Write the grids of the sums of leaves; return how many have any: not those of few rows or equal numbers.
 
     Parameters
     ----------
-    leaves, paths
-        See `paths_of_leaves`.
+    leaves, features
+        See `paths_of_leaves`. These become those that have grids.
     ranges
         See `LinearEngine.leaf_ranges`.
     ends
-        float64 (features, 2): the ranges to which values are clipped.
-
-    Returns
-    -------
-    tuple
-        The leaves; the offsets of g and h, float64 (leaves, 2); and ``feature`` and ``terms`` of `LinearColumns`.
+        float64 (features, 2): the ends to which their numbers are clipped.
+    offsets, terms
+        Of g and h, float64 (leaves, 2), and as in `LinearColumns`, zero at first.
     """
     count = 0
-    nodes, offsets = np.empty_like(leaves), np.empty((len(leaves), 2))
-    features, terms = np.full_like(paths, LEAF), np.zeros((len(leaves), MAX_TERMS, 5))
     for leaf in range(len(leaves)):
         bits_of_rows = math.frexp(ranges[leaf, 0])[1]
         bits = min(_MAX_BITS_IN_SUMS, (51 - bits_of_rows - _BITS_OF_H) // 2)
@@ -193,10 +200,10 @@ def grids_of_leaves(leaves, paths, ranges, ends):  # type: ignore[no-untyped-def
             continue
         size = 0
         for k in range(MAX_TERMS):
-            feature = paths[leaf, k]
+            feature = features[leaf, k]
             if feature == LEAF:
                 break
-            first, last = ends[feature]
+            first, last = ends[feature, 0], ends[feature, 1]
             low, high = min(max(ranges[leaf, 3 + 2 * k], first), last), min(max(ranges[leaf, 4 + 2 * k], first), last)
             step = _bit_step(high - low, bits + 1)
             furthest = max(abs(low), abs(high))
@@ -213,19 +220,19 @@ def grids_of_leaves(leaves, paths, ranges, ends):  # type: ignore[no-untyped-def
             # Of 2^bits_of_rows products, the largest have 2^bits (or its square) times as many steps as g (or h).
             offsets[count, 0] = _OFFSET_STEPS * _bit_step(ranges[leaf, 1], 51 - bits_of_rows - bits)
             offsets[count, 1] = _OFFSET_STEPS * _bit_step(ranges[leaf, 2], 51 - bits_of_rows - 2 * bits)
-            nodes[count] = leaves[leaf]
+            leaves[count] = leaves[leaf]
+            for k in range(size, MAX_TERMS):
+                features[count, k] = LEAF
             count += 1
-    return nodes[:count], offsets[:count], features[:count], terms[:count]
+    return count
 
 
 @kernel
-def slopes_of_leaves(leaves, features, terms, sums, penalties, shrinkage, largest):  # type: ignore[no-untyped-def]
-    """Return the arrays of `LinearColumns`, without leaves that get no slopes.
+def slopes_of_leaves(sums, penalties, shrinkage, largest, leaves, constants, features, terms):  # type: ignore[no-untyped-def]
+    """Write linear leaves; return how many there are, without leaves that get no slopes.
 
     Parameters
     ----------
-    leaves, features, terms
-        See `grids_of_leaves`.
     sums
         See `LinearEngine.leaf_sums`.
     penalties
@@ -233,29 +240,31 @@ def slopes_of_leaves(leaves, features, terms, sums, penalties, shrinkage, larges
     shrinkage
         The factor of leaf values.
     largest
-        The largest absolute leaf value of the tree without slopes.
+        The largest magnitude of the tree's leaves without slopes.
+    leaves, constants, features, terms
+        See `grids_of_leaves` and `LinearColumns`. They become those of the linear leaves.
     """
     linear_lambda, reg_lambda, reg_alpha, limit = penalties
-    count = 0
-    nodes, constants = np.empty_like(leaves), np.empty(len(leaves))
-    kept_features, kept = np.full_like(features, LEAF), np.zeros_like(terms)
-    kept[:, :, STEP] = 1.0
     means, slopes = np.empty(MAX_TERMS), np.empty(MAX_TERMS)
+    count = 0
     for leaf in range(len(leaves)):
-        size, total, range_ = np.sum(features[leaf] != LEAF), 0.0, 0.0
-        solve_slopes(sums[leaf], size, linear_lambda, means, slopes)
-        for k in range(size):
+        n_terms, size, total, range_ = 0, 0, 0.0, 0.0
+        while n_terms < MAX_TERMS and features[leaf, n_terms] != LEAF:
+            n_terms += 1
+        solve_slopes(sums[leaf], n_terms, linear_lambda, means, slopes)
+        for k in range(n_terms):
+            size += slopes[k] != 0.0
             total += slopes[k]
             range_ += abs(slopes[k]) * (terms[leaf, k, HIGH] - terms[leaf, k, LOW])
-        if not (slopes[:size] != 0.0).any() or not math.isfinite(total):
+        if not size or not math.isfinite(total):
             continue
         constant = bounded_weight(sums[leaf, 0, 0], sums[leaf, 1, 0], reg_lambda, reg_alpha, limit, -np.inf, np.inf)
         factor, room = 1.0, limit - abs(constant)
         if limit and range_ > room:  # so that values do not exceed the room that a largest step leaves
             factor = max(room, 0.0) / range_
         size, magnitude = 0, 0.0
-        for k in range(MAX_TERMS):
-            if features[leaf, k] == LEAF or slopes[k] == 0.0:
+        for k in range(n_terms):
+            if slopes[k] == 0.0:
                 continue
             low, high, centre = terms[leaf, k, LOW], terms[leaf, k, HIGH], terms[leaf, k, CENTRE]
             # The grid of scores is finer than that of sums.
@@ -265,20 +274,24 @@ def slopes_of_leaves(leaves, features, terms, sums, penalties, shrinkage, larges
             to_mean, slope = np.rint(means[k] / step) * step, slopes[k] * factor
             constant -= slope * (means[k] - to_mean)
             low, high, slope = low - to_mean, high - to_mean, slope * shrinkage
-            kept_features[count, size] = features[leaf, k]
-            kept[count, size] = np.array((slope, step, centre + to_mean, low, high))
+            features[count, size] = features[leaf, k]
+            terms[count, size, SLOPE], terms[count, size, STEP] = slope, step
+            terms[count, size, CENTRE], terms[count, size, LOW], terms[count, size, HIGH] = centre + to_mean, low, high
             magnitude += abs(slope) * max(abs(low), abs(high))
             size += 1
-        nodes[count], constants[count] = leaves[leaf], constant * shrinkage
+        for k in range(size, MAX_TERMS):
+            features[count, k], terms[count, k, STEP] = LEAF, 1.0
+            terms[count, k, CENTRE] = terms[count, k, LOW] = terms[count, k, HIGH] = 0.0
+        leaves[count], constants[count] = leaves[leaf], constant * shrinkage
         largest = max(largest, abs(constants[count]) + magnitude)
         count += 1
     step = _bit_step(largest, 51)  # so that a row's value is exact in every engine
     for leaf in range(count):
         constants[leaf] = np.rint(constants[leaf] / step) * step + 0.0
         for k in range(MAX_TERMS):
-            of_slope = max(step / kept[leaf, k, STEP], 2.0**-1022)
-            kept[leaf, k, SLOPE] = np.rint(kept[leaf, k, SLOPE] / of_slope) * of_slope + 0.0
-    return nodes[:count], constants[:count], kept_features[:count], kept[:count]
+            of_slope = max(step / terms[leaf, k, STEP], 2.0**-1022)
+            terms[leaf, k, SLOPE] = np.rint(terms[leaf, k, SLOPE] / of_slope) * of_slope + 0.0
+    return count
 
 
 @kernel

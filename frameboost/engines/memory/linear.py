@@ -50,7 +50,8 @@ class Numbers:
 
     def ranges(self, leaves: IntArray, features: IntArray, gh: FloatArray) -> FloatArray:
         """Return `LinearEngine.leaf_ranges`."""
-        out = np.empty((len(leaves), 3 + 2 * features.shape[1]))
+        out = np.zeros((len(leaves), 3 + 2 * features.shape[1]))
+        out[:, 3::2], out[:, 4::2] = np.inf, -np.inf
         pieces, _ = self._partition.shares(leaves)
         arrays = self._partition.rows, gh, self._numbers, self._column_of[features], out
         self._over(len(leaves), lambda some: range_leaves(pieces, some, *arrays))
@@ -59,7 +60,7 @@ class Numbers:
     def sums(self, grids: LinearColumns, offsets: FloatArray, gh: FloatArray) -> FloatArray:
         """Return `LinearEngine.leaf_sums`."""
         n_leaves, n_terms = grids.feature.shape
-        out = np.empty((n_leaves, n_terms + 2, n_terms + 1))
+        out = np.zeros((n_leaves, n_terms + 2, n_terms + 1))
         pieces, _ = self._partition.shares(grids.node)
         columns, terms = self._column_of[grids.feature], grids.read_terms()
         arrays = self._partition.rows, gh, self._numbers, columns, terms, offsets, out
@@ -100,53 +101,50 @@ _BLOCK = 256
 
 @kernel
 def range_leaves(pieces, leaves, rows, gh, numbers, columns, out):  # type: ignore[no-untyped-def]
-    """Write `LinearEngine.leaf_ranges` of the leaves from one number up to another to ``out``."""
+    """Write `LinearEngine.leaf_ranges` of the leaves from one number up to another to ``out``, where rows are none."""
     block = np.empty((3 + columns.shape[1], _BLOCK))
-    for leaf in range(*leaves):
-        out[leaf, :3], out[leaf, 3::2], out[leaf, 4::2] = 0.0, np.inf, -np.inf
     for i in range(len(pieces)):
         leaf, start, stop = pieces[i]
         if not leaves[0] <= leaf < leaves[1]:
             continue
-        n_terms = np.sum(columns[leaf] >= 0)
+        n_terms = _n_terms(columns, leaf)
         for first in range(start, stop, _BLOCK):
-            n = _read_block(rows[first:stop], gh, numbers, columns[leaf, :n_terms], block)
+            n = _read_block(rows[first:stop], gh, numbers, columns, leaf, n_terms, block)
             out[leaf, 0] += n
-            least_g, largest_g = _ends_of(block[0, :n])
+            least_g, largest_g = _ends_of(block[0], n)
             out[leaf, 1] = max(out[leaf, 1], -least_g, largest_g)
-            out[leaf, 2] = max(out[leaf, 2], _ends_of(block[1, :n])[1])
+            out[leaf, 2] = max(out[leaf, 2], _ends_of(block[1], n)[1])
             for k in range(n_terms):
-                least, largest = _ends_of(block[3 + k, :n])
+                least, largest = _ends_of(block[3 + k], n)
                 out[leaf, 3 + 2 * k] = min(out[leaf, 3 + 2 * k], least)
                 out[leaf, 4 + 2 * k] = max(out[leaf, 4 + 2 * k], largest)
 
 
 @kernel
 def sum_leaves_on_grids(pieces, leaves, rows, gh, numbers, columns, terms, offsets, out):  # type: ignore[no-untyped-def]
-    """Write `LinearEngine.leaf_sums` of the leaves from one number up to another to ``out``.
+    """Add `LinearEngine.leaf_sums` of the leaves from one number up to another to ``out``.
 
     ``terms`` is what `LinearColumns.read_terms` returns.
     """
     block, hu = np.ones((3 + columns.shape[1], _BLOCK)), np.empty(_BLOCK)
-    for leaf in range(*leaves):
-        out[leaf] = 0.0
     for i in range(len(pieces)):
         leaf, start, stop = pieces[i]
         if not leaves[0] <= leaf < leaves[1]:
             continue
-        n_terms = np.sum(columns[leaf] >= 0)
+        n_terms = _n_terms(columns, leaf)
         for first in range(start, stop, _BLOCK):
-            n = _read_block(rows[first:stop], gh, numbers, columns[leaf, :n_terms], block)
+            n = _read_block(rows[first:stop], gh, numbers, columns, leaf, n_terms, block)
             for side in range(2):
                 for j in range(n):
                     block[side, j] = (block[side, j] + offsets[leaf, side]) - offsets[leaf, side]
             for k in range(n_terms):
-                _put_on_grid(block[3 + k, :n], terms[leaf, k])
+                _put_on_grid(block[3 + k], n, terms[leaf, k])
             for k in range(n_terms + 1):
-                out[leaf, 0, k] += _dot(block[0, :n], block[2 + k, :n])
-                hu[:n] = block[1, :n] * block[2 + k, :n]
+                out[leaf, 0, k] += _dot(block[0], block[2 + k], n)
+                for j in range(n):
+                    hu[j] = block[1, j] * block[2 + k, j]
                 for j in range(k + 1):
-                    out[leaf, 1 + k, j] += _dot(hu[:n], block[2 + j, :n])
+                    out[leaf, 1 + k, j] += _dot(hu, block[2 + j], n)
 
 
 @kernel
@@ -161,7 +159,7 @@ def add_linear(pieces, leaves, rows, numbers, columns, terms, constants, values,
         leaf, start, stop = pieces[i]
         if not leaves[0] <= leaf < leaves[1]:
             continue
-        n_terms = np.sum(columns[leaf] >= 0)
+        n_terms = _n_terms(columns, leaf)
         for first in range(start, stop, _BLOCK):
             some, n = rows[first:stop], min(_BLOCK, stop - first)
             last = np.uint64(len(some) - 1)
@@ -172,9 +170,10 @@ def add_linear(pieces, leaves, rows, numbers, columns, terms, constants, values,
                     column = np.uint64(columns[leaf, k])
                     prefetch(numbers, later * width + column)
                     u[k, j] = numbers[row * width + column]
-            totals[:n] = constants[leaf]
+            for j in range(n):
+                totals[j] = constants[leaf]
             for k in range(n_terms):
-                _put_on_grid(u[k, :n], terms[leaf, k])
+                _put_on_grid(u[k], n, terms[leaf, k])
                 for j in range(n):
                     totals[j] += terms[leaf, k, 0] * u[k, j]
             for j in range(n):
@@ -182,7 +181,7 @@ def add_linear(pieces, leaves, rows, numbers, columns, terms, constants, values,
 
 
 @kernel
-def _read_block(rows, gh, numbers, columns, block):  # type: ignore[no-untyped-def]
+def _read_block(rows, gh, numbers, columns, leaf, n_terms, block):  # type: ignore[no-untyped-def]
     """Write g, h and, behind a row that stays, the numbers, of rows that have all; return how many these are."""
     n, last, width = np.uint64(0), np.uint64(len(rows) - 1), np.uint64(len(numbers) // len(gh))
     for i in range(np.uint64(min(len(rows), _BLOCK))):
@@ -190,8 +189,8 @@ def _read_block(rows, gh, numbers, columns, block):  # type: ignore[no-untyped-d
         prefetch(gh, later)
         block[0, n], block[1, n] = gh[row, 0], gh[row, 1]
         is_complete = gh[row, 1] > 0.0
-        for k in range(len(columns)):
-            column = np.uint64(columns[k])
+        for k in range(n_terms):
+            column = np.uint64(columns[leaf, k])
             prefetch(numbers, later * width + column)
             x = numbers[row * width + column]
             block[3 + k, n] = x
@@ -201,26 +200,34 @@ def _read_block(rows, gh, numbers, columns, block):  # type: ignore[no-untyped-d
 
 
 @kernel
-def _put_on_grid(x, term):  # type: ignore[no-untyped-def]
-    """Replace numbers by u (see `LinearTerm.on_grid`); NaN stays."""
-    _, offset, shift, low, high = term
-    for j in range(len(x)):
+def _n_terms(columns, leaf):  # type: ignore[no-untyped-def]
+    size = 0
+    while size < columns.shape[1] and columns[leaf, size] >= 0:
+        size += 1
+    return size
+
+
+@kernel
+def _put_on_grid(x, n, term):  # type: ignore[no-untyped-def]
+    """Replace ``n`` numbers by u (see `LinearTerm.on_grid`); NaN stays."""
+    offset, shift, low, high = term[1], term[2], term[3], term[4]
+    for j in range(n):
         u = (x[j] + offset) - shift
         x[j] = low if u < low else high if u > high else u
 
 
 @kernel(fastmath={"nnan", "nsz"})
-def _ends_of(x):  # type: ignore[no-untyped-def]
+def _ends_of(x, n):  # type: ignore[no-untyped-def]
     least, largest = np.inf, -np.inf
-    for each in x:
-        least, largest = min(least, each), max(largest, each)
+    for j in range(n):
+        least, largest = min(least, x[j]), max(largest, x[j])
     return least, largest
 
 
 @kernel(fastmath={"reassoc"})
-def _dot(a, b):  # type: ignore[no-untyped-def]
+def _dot(a, b, n):  # type: ignore[no-untyped-def]
     """Return a sum of products, which is exact in any order."""
     total = 0.0
-    for j in range(len(a)):
+    for j in range(n):
         total += a[j] * b[j]
     return total
