@@ -1,25 +1,25 @@
-"""The engines in memory: numpy arrays, and kernels compiled by numba on several threads.
+"""The in-memory engines: numpy arrays, and numba kernels on several threads.
 
-What a fit with ``tree_method="hist"`` reads, from the top:
+The modules of a fit with ``tree_method="hist"``, from the top:
 
 - `engine`: the frame as arrays, labels and margins, the base class of all engines here; the engine over binned columns
 - `terms`: g and h on their grids, ranks and sums within queries, sums of expressions as metrics take them
-- `columns`: what features are read from, their cuts and codes, and their histograms
-- `histograms`: the kernels of these
-- `partition`: which rows each node has
-- `trees`: a whole tree of few rows in one call
-- `limits`: where one thing or the other is done, with units and measurements
+- `columns`: the sources of features, their cuts and codes, and their histograms
+- `histograms`: the histogram kernels
+- `partition`: the rows of each node
+- `trees`: growth of a whole tree in one call, for few rows
+- `limits`: the thresholds between alternative algorithms, with units and measurements
 
-Besides:
+Further modules:
 
-- `sampling`: the g and h of a tree that is grown on a sample
-- `sparse`: columns where most rows have one code; several features as one
+- `sampling`: g and h of a tree grown on a sample
+- `sparse`: sparse columns, where most rows have one code; feature bundling
 - `sparse_matrix`: the columns of a sparse matrix
-- `database`: the columns of a table in a database, which are cut and coded there (`frameboost.table`)
-- `star`: facts whose dimensions are not joined to them (`frameboost.join`)
-- `linear`: leaves with slopes
-- `exact`: columns sorted once (``exact``)
+- `database`: columns of a database table that are binned in the database (`frameboost.table`)
+- `star`: star schemas, without the join (`frameboost.join`)
+- `linear`: linear leaves
+- `exact`: presorted columns (``exact``)
 - `approx`: cuts for each tree or node (``approx``)
-- `held_out`: rows that are evaluated but not trained on
-- `scores`: rows sorted by their score, for areas under curves
+- `held_out`: evaluation sets
+- `scores`: rows sorted by score, for areas under curves
 """

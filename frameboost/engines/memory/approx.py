@@ -1,4 +1,4 @@
-"""The engines of ``tree_method="approx"`` in memory: cuts are proposed for each tree, or in each node."""
+"""The in-memory engines of ``tree_method="approx"``: cuts proposed for each tree or each node."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ __all__ = ["GlobalApproxEngine", "LocalApproxEngine"]
 class GlobalApproxEngine(MemoryEngine):
     """`RebinningEngine` over ranks.
 
-    Each column is sorted once, and its values replaced by their ranks among the distinct ones. For each tree, h is
-    summed by rank, cuts are found by prefix sums of it, and every row's code is read from a table rank -> code.
+    Each column is sorted once, and its values are replaced by their ranks among the distinct values. For each tree, h
+    is summed by rank, prefix sums of h yield the cuts, and every row's code is read from a table rank -> code.
     """
 
     def load_columns(self) -> list[Bins]:
@@ -103,7 +103,7 @@ class GlobalApproxEngine(MemoryEngine):
 
 
 class LocalApproxEngine(PresortedEngine):
-    """`NodeBinningEngine` over presorted columns: one scan of a column bins it in all open nodes at once."""
+    """`NodeBinningEngine` over presorted columns: one scan of a column bins it for all open nodes."""
 
     def load_columns(self) -> list[Bins]:
         """See `NodeBinningEngine.load_columns`."""
@@ -198,10 +198,10 @@ def _add_row(gradients, row, out, index, bin_):  # type: ignore[no-untyped-def]
 def bin_nodes(  # type: ignore[no-untyped-def]
     sorted_rows, ranks, missing, node_of, gradients, index_of, max_bin, out, starts, befores, counts
 ):
-    """Bin one feature in every open node apart, cut as by `frameboost.binning.bins.weighted_cut_positions`.
+    """Bin one feature in every open node separately, as `frameboost.binning.bins.weighted_cut_positions` does.
 
-    A first scan sums h and counts distinct values by node, a second assigns bins. Both interleave all nodes: a row adds
-    to the state of its node.
+    A first scan sums h and counts distinct values by node, a second assigns bins. Both process all nodes at once: each
+    row updates the state of its node.
 
     Parameters
     ----------
@@ -225,7 +225,7 @@ def bin_nodes(  # type: ignore[no-untyped-def]
     starts
         int64 (open nodes, max_bin), written: the rank of the lowest value in each bin.
     befores
-        int64 (open nodes, max_bin), written: the rank of the value before it in the node, -1 for the first.
+        int64 (open nodes, max_bin), written: the rank of the preceding value in the node, -1 for the first.
     counts
         int64 (open nodes,), zero at first, written: the number of bins of each node.
     """

@@ -1,6 +1,6 @@
-"""The columns of the features in memory: values, their cuts and codes, and histograms of them.
+"""The feature columns in memory: values, cuts, codes and histograms.
 
-- `FeatureColumns`: what an engine reads features from; `FrameColumns`: a frame
+- `FeatureColumns`: the source of features of an engine; `FrameColumns`: a frame
 - `BinnedColumns`: the codes of all features: dense, sparse, bundled, or stored by key of a dimension
 - `DenseCodes`: codes by row for histograms, and by column for splits
 """
@@ -63,45 +63,45 @@ __all__ = ["BinnedColumns", "DenseCodes", "FeatureColumns", "FrameColumns", "is_
 
 
 class FeatureColumns(Protocol):
-    """The columns of the features before they are binned: of a frame, a sparse matrix, or the tables of a star.
+    """The feature columns before binning: of a frame, a sparse matrix, or the tables of a star.
 
-    Row engines in memory read them by number and do not know where they come from.
+    In-memory engines read them by feature index, independent of their source.
     """
 
     def load(self, names: Sequence[str]) -> pl.DataFrame:
-        """Read the data, once, before anything else is called; return the columns of these names."""
+        """Read the data, once, before any other call; return the columns of these names."""
 
     def values(self, number: int) -> pl.Series:
         """Return a feature's physical values, until `drop`."""
 
     def count_missing(self, sample: pl.Series | None) -> list[int]:
-        """Return how many values of each feature are missing; ``sample`` masks the rows that cuts come from."""
+        """Return the number of missing values of each feature; ``sample`` masks the rows that cuts come from."""
 
     def kept_for_cuts(self, number: int) -> pl.Series | None:
-        """Return the present values of a feature in the sample of `count_missing`, once, if it has kept them."""
+        """Return the present values of a feature in the sample of `count_missing`, once, if they were kept."""
 
     def propose_bins(self, max_bin: int, user_bins: Mapping[int, Bins]) -> list[Bins]:
         """See `HistogramEngine.propose_bins`."""
 
     def bin(self, bins: Sequence[Bins], *, may_sort: bool) -> tuple[BinnedColumns, RowNumbers | None]:
-        """Return the codes, and the order that the rows are to be put in, if there is one and they may be sorted."""
+        """Return the codes, and the order to sort the rows by, if there is one and they may be sorted."""
 
     def coder(self, bins: Sequence[Bins]) -> Callable[[int, Bins, Codes], None]:
-        """Return what writes the codes of a feature in all rows, given its number and bins; threads may call it."""
+        """Return a thread-safe function that writes the codes of a feature in all rows, from its index and bins."""
 
     def drop(self) -> None:
         """Free the columns."""
 
 
 class FrameColumns:
-    """`FeatureColumns` of a lazy frame, which is read once; or a column at a time where the storage holds none.
+    """`FeatureColumns` of a lazy frame, which is read once, or one column at a time if the storage holds none.
 
     Parameters
     ----------
     frame
         The columns of the features and the roles.
     features, workers, storage
-        The features, the threads, and whether columns are held.
+        The features, the threads, and the storage, which decides whether columns are held.
     """
 
     def __init__(
@@ -148,7 +148,7 @@ class FrameColumns:
         raise DataError(f"column {shown(name)} {problem}; files must not change while they are trained on")
 
     def rare_values(self, number: int) -> RareValues | None:
-        """Return a feature's `rare_values`, which are kept until `drop`."""
+        """Return a feature's `rare_values`, cached until `drop`."""
         if number in self._rare:
             return self._rare[number]
         rare = rare_values(self.features[number], self.values(number))
@@ -176,7 +176,7 @@ class FrameColumns:
         return self._for_cuts.pop(number, None)
 
     def propose_bins(self, max_bin: int, user_bins: Mapping[int, Bins]) -> list[Bins]:
-        """See `HistogramEngine.propose_bins`; each thread proposes those of one column at a time."""
+        """See `HistogramEngine.propose_bins`; each thread proposes bins of one column at a time."""
         sample = sample_of(self.n_rows)
         proposed = dict(user_bins)
         rooms = local()  # one of each thread
@@ -210,10 +210,10 @@ class FrameColumns:
         return self.write_codes
 
     def find_sparse(self, bins: Sequence[Bins], numbers: Sequence[int]) -> dict[int, int]:
-        """Return those of some features that are sparse, each with the code of most of its rows.
+        """Return the sparse ones of some features, each with its most frequent code.
 
-        That is the code of its most frequent value, if three quarters of the rows have that (see `rare_values`); else
-        it is estimated from some rows, evenly spaced. Small data has none, as it needs no more than one array.
+        That is the code of the most frequent value if three quarters of the rows have it (see `rare_values`), otherwise
+        an estimate from evenly spaced rows. Small data has no sparse features: all codes are in one array.
         """
         n_rows = self.n_rows
         if (
@@ -239,11 +239,11 @@ class FrameColumns:
         return sparse if len(sparse) >= MIN_SPARSE_COLUMNS else {}
 
     def write_codes(self, number: int, bins: Bins, codes: Codes) -> None:
-        """Write the codes of a feature that is not sparse."""
+        """Write the codes of a dense feature."""
         bin_column(bins, self.values(number), codes)
 
     def stored_codes(self, number: int, bins: Bins) -> tuple[RowNumbers | None, Codes]:
-        """Return some rows, None for all, and the codes of a sparse feature in them; others have the code of most."""
+        """Return some rows (None for all) and a sparse feature's codes in them; others have the common code."""
         rare = self.rare_values(number)
         if rare is None:
             return None, coded(bins, self.values(number))
@@ -262,8 +262,8 @@ class FrameColumns:
 class BinnedColumns:
     """The codes of all features, for histograms and, as `SplitColumns`, for partitions.
 
-    Features are grouped by the type of their codes, so one with many categories makes no other's codes wider. Sparse
-    features, bundles of features of few bins, and those of dimensions are apart.
+    Features are grouped by the dtype of their codes, so that a feature with many categories does not widen the codes of
+    others. Sparse features, bundles of features with few bins, and features of dimensions are stored separately.
 
     Attributes
     ----------
@@ -274,7 +274,7 @@ class BinnedColumns:
     sparse
         The sparse features, None if there are none.
     bundled
-        The codes by row of features of few bins, which are in no group of ``by_row``; None if there are none.
+        The codes by row of bundled features, which are in no group of ``by_row``; None if there are none.
     keyed
         The features of dimensions whose codes are stored by key; None if there are none.
     """
@@ -289,10 +289,10 @@ class BinnedColumns:
         room: BinnedColumns | None = None,
         keyed: KeyedColumns | None = None,
     ) -> None:
-        """Lay out the codes; ``common`` has the sparse features with the code of most rows (see `find_sparse`).
+        """Lay out the codes; ``common`` maps sparse features to their common codes (see `find_sparse`).
 
-        The codes overwrite those in ``room`` where they have the same types: fresh memory is slow. Those of
-        ``keyed`` are stored by key alone.
+        The codes overwrite arrays of ``room`` with the same dtypes, as fresh memory is slow. Codes of ``keyed`` are
+        stored by key alone.
         """
         self.layout = SlotLayout(bins)
         self.n_rows = n_rows
@@ -317,7 +317,7 @@ class BinnedColumns:
 
     @property
     def columns(self) -> dict[int, Codes]:
-        """The codes of each feature that is in a group, or bundled, by its number."""
+        """The codes of each feature that is in a group or bundled, by feature index."""
         groups = [zip(group.features.tolist(), group.columns, strict=True) for group in self._dense]
         return {feature: codes for group in groups for feature, codes in group}
 
@@ -338,14 +338,14 @@ class BinnedColumns:
             yield from self.keyed.columns(features)
 
     def sides(self, features: IntArray, goes_left: BoolArray, starts: IntArray) -> tuple[BoolArray, IntArray]:
-        """See `SplitColumns.sides`: of codes that are stored by key, those of the keys."""
+        """See `SplitColumns.sides`: for codes stored by key, the sides of the keys."""
         return (goes_left, starts) if self.keyed is None else self.keyed.sides_of_keys(features, goes_left, starts)
 
     # --- what histograms read -----------------------------------------------------------------------------------------
 
     @property
     def in_one(self) -> tuple[Codes, Codes] | None:
-        """The codes of all features in one array by row and one by column, of few rows; None where there is no such."""
+        """The codes of all features in one array by row and one by column, for few rows; None otherwise."""
         is_one = len(self.by_row) == len(self._dense) == 1 and self.sparse is None and self.keyed is None
         if not is_one or not is_small(self.n_rows, len(self.layout.bins)) or self.by_row[0][0].dtype != np.uint16:
             return None
@@ -353,17 +353,17 @@ class BinnedColumns:
 
     @property
     def records(self) -> KeyedColumns | None:
-        """What holds the codes of all features, by key or beside the keys of each row; None where nothing does."""
+        """The object that holds the codes of all features, by key or beside the keys of each row; None without one."""
         return self.keyed if not self.by_row and self.sparse is None else None
 
     def start_tree(self, gh: FloatArray, scale: Callable[[], Scale | None]) -> None:
-        """Start a tree of these pairs, (rows, 2), multiples of ``scale()``; there are none where records have them."""
+        """Start a tree of these pairs, (rows, 2), multiples of ``scale()``; None if records hold them."""
         if self.keyed is not None and len(gh):
             self.keyed.start_tree(gh, scale())
 
     @cached_property
     def additions_per_row(self) -> int:
-        """How many sums a row is added to, on average, at least 1, once the codes are written."""
+        """Return the average number of sums that a row is added to, at least 1, once the codes are written."""
         groups = [codes for codes, _ in self.by_row] + ([] if self.bundled is None else [self.bundled.codes])
         of_sparse = 0 if self.sparse is None else self.sparse.additions_per_row
         of_dense = sum(int(codes.shape[1]) for codes in groups)
@@ -375,7 +375,7 @@ class BinnedColumns:
     ) -> None:  # fmt: skip
         """Write the histograms of some nodes to their ``indices`` in ``out`` (see `HistogramEngine.histograms`).
 
-        ``gh`` are the pairs of `start_tree`, which records may have instead, or others that are not ``are_of_tree``.
+        ``gh`` are the pairs of `start_tree` (unless records hold them), or other pairs if not ``are_of_tree``.
         """
         parts, firsts = partition.shares(nodes, ADDITIONS_PER_TASK // self.additions_per_row)
         count, rows = len(firsts) - 1, partition.rows
@@ -410,7 +410,7 @@ class BinnedColumns:
     def fill(
         self, write: Callable[[int, Bins, Codes], None], workers: Workers, stored: StoredCodes | None = None
     ) -> None:
-        """Write the codes of all columns: ``write`` those of a feature, ``stored`` is what `SparseCodes.fill` takes."""
+        """Write the codes of all columns: ``write`` writes a feature's, ``stored`` is passed to `SparseCodes.fill`."""
         for group in self._dense:
             group.fill(lambda i, codes: write(i, self.layout.bins[i], codes), workers)
         if self.sparse is not None:
@@ -419,7 +419,7 @@ class BinnedColumns:
         self._fill_copies(workers)
 
     def sort(self, order: RowNumbers, buffer: FloatArray, workers: Workers) -> None:
-        """Put the rows into another order; ``buffer`` has room for a float64 of each, and is written."""
+        """Reorder the rows; ``buffer`` has room for a float64 of each, and is overwritten."""
         for group in self._dense:
             group.sort(order, buffer, workers)
         if self.sparse is not None:
@@ -429,7 +429,7 @@ class BinnedColumns:
         self._fill_copies(workers)
 
     def _fill_copies(self, workers: Workers) -> None:
-        """Write the codes of bundles, and the records of keys, by those of their columns."""
+        """Write the codes of bundles, and the records of keys, from their columns."""
         columns = self.columns
         if self.bundled is not None:
             self.bundled.fill(columns, workers)
@@ -438,12 +438,12 @@ class BinnedColumns:
 
 
 def is_small(n_rows: int, n_features: int) -> bool:
-    """Whether a tree is grown in one call: if all codes are in one array, of one type for all data."""
+    """Whether trees are grown in one call: all codes are in one array, of one dtype for all data."""
     return n_rows * n_features <= CODES_PER_TREE
 
 
 def _indices(features: Sequence[int], n_features: int) -> IntArray:
-    """Return the index of each feature among some of them, -1 of the others."""
+    """Return the index of each feature among some of them, -1 for others."""
     indices = np.full(n_features, -1, np.int64)
     indices[features] = range(len(features))
     return indices
@@ -460,24 +460,23 @@ _WIDTH = 8
 
 
 class DenseCodes:
-    """The codes of some features, all of one type: by row for histograms, and of few rows by column too.
+    """The codes of some features, all of one dtype: by row for histograms, and for few rows by column too.
 
     A histogram reads all codes of a row, a partition one code of each row. By row, three features of four rows lie in
-    memory as a0 b0 c0, a1 b1 c1, ..., by column as a0 a1 a2 a3, b0 ... A partition that steps over the codes of each
-    row reads more bytes, but not more cache lines where the rows of a node are scattered, as from the third level on. A
-    copy by column of all codes would be half of the memory, so large data has one only of what the first levels are
-    split on.
+    memory as a0 b0 c0, a1 b1 c1, ..., by column as a0 a1 a2 a3, b0 ... A partition of codes by row reads more bytes,
+    but not more cache lines if the rows of a node are scattered, as from the third level on. A column-major copy of all
+    codes would take half of the memory, so large data has copies only of the features that split the first levels.
 
     Attributes
     ----------
     indices
-        int64 (all features,): the index of each of these features among them, -1 of the others.
+        int64 (all features,): the index of each feature among these, -1 for others.
     features
         int64: their numbers.
     columns
         (features, rows): the codes by column; a view of ``rows`` where there is no copy.
     rows
-        (rows, features): the codes by row; None if nobody reads them so.
+        (rows, features): the codes by row; None if not needed.
 
     Parameters
     ----------
@@ -490,7 +489,7 @@ class DenseCodes:
     by_row
         Whether there are codes by row.
     room
-        Codes whose memory to take if it has the same shape: fresh memory is slow.
+        Codes whose memory to reuse if the shapes are equal, as fresh memory is slow.
     """
 
     columns: Codes
@@ -521,7 +520,7 @@ class DenseCodes:
 
     @property
     def has_columns(self) -> bool:
-        """Whether the columns have memory besides the rows."""
+        """Whether the columns have separate memory, instead of being views of the rows."""
         return self.columns.base is None
 
     def fill(self, write: WriteCodes, workers: Workers) -> None:
@@ -543,7 +542,7 @@ class DenseCodes:
         workers.over(len(self.rows), partial(interleave, columns, self.rows, at), smallest=VALUES_PER_TASK)
 
     def sort(self, order: RowNumbers, buffer: FloatArray, workers: Workers) -> None:
-        """Put the rows into another order; ``buffer`` has room for a float64 of each, and is written."""
+        """Reorder the rows; ``buffer`` has room for a float64 of each, and is overwritten."""
         if self.has_columns:
             workers.each(list(self.columns), lambda column: _sort_column(column, order))
             if self.rows is not None:
@@ -564,7 +563,7 @@ class DenseCodes:
     # --- what splits compare ------------------------------------------------------------------------------------------
 
     def compared(self, features: IntArray) -> Iterator[tuple[Codes, IntArray]]:
-        """Yield columns, and which of them each split compares (-1 for none), for splits on some features."""
+        """Yield columns, and the one that each split compares (-1 for none), for splits on some features."""
         indices = self.indices[features]
         if self.has_columns:
             yield self.columns, indices
@@ -576,7 +575,7 @@ class DenseCodes:
         yield self.columns, np.where(copied < 0, indices, -1)
 
     def _copy(self, indices: set[int]) -> None:
-        """Copy the columns of some features, as long as there is room."""
+        """Copy the columns of some features while there is room."""
         for index in indices:
             at = int(self._copied.max()) + 1
             if self._copied[index] < 0 and at < len(self._copies):

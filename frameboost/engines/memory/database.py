@@ -1,10 +1,10 @@
-"""Columns of a table in a database, which are cut and coded there: the codes of bins come here, never the values.
+"""Columns of a database table that are binned in the database: codes are transferred, never values.
 
-Several codes (`frameboost.engines.sql.columns`) are packed into one number, so that rows are few numbers.
+Several codes (`frameboost.engines.sql.columns`) are packed into one integer, so that a row is few integers.
 
-A table has no order, and is read twice: its roles first, by which the fit is checked, then roles and codes. Rows of
-equal roles are alike until they have codes. So the rows that are read later are put in the order of the first ones by
-their roles, and where these differ the table has changed meanwhile.
+A table has no order, and is read twice: first its roles, to check the fit, then roles and codes. Rows with equal roles
+are interchangeable until they have codes, so the second read is put in the order of the first by the roles. If the
+roles differ, the table has changed in between.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _MOST_PACKED = 2**52
 
 
 class _Packed(NamedTuple):
-    """Codes of a feature in numbers that hold those of others too: the code is ``numbers // factor % size``."""
+    """Codes of a feature, packed with those of others: the code is ``numbers // factor % size``."""
 
     numbers: pl.Series
     factor: int
@@ -47,12 +47,12 @@ class DatabaseColumns:
     source, features, workers
         The rows, the features, and the threads.
     roles
-        The names of the other columns that the fit reads.
+        The names of the role columns that the fit reads.
 
     Attributes
     ----------
     roles
-        These columns, in the order that the rows have from now on.
+        These columns, in the order of the rows from then on.
     """
 
     def __init__(
@@ -98,7 +98,7 @@ class DatabaseColumns:
         return binned, None
 
     def coder(self, bins: Sequence[Bins]) -> Callable[[int, Bins, Codes], None]:
-        """See `FeatureColumns.coder`; the codes are read at once, by this thread."""
+        """See `FeatureColumns.coder`; reads all codes at once, on this thread."""
         self._packed = self._read_codes(bins)
         return self._write_codes
 
@@ -112,7 +112,7 @@ class DatabaseColumns:
         Raises
         ------
         ParameterError
-            If they take several queries, and rows have no order that is the same in each.
+            If they take several queries, and the rows have no stable order.
         """
         codes = [self._columns.code(number, each) for number, each in enumerate(bins)]
         groups = self._columns.in_groups(codes)
@@ -125,7 +125,7 @@ class DatabaseColumns:
         return [packed for group in groups for packed in self._codes_of(group, codes, bins)]
 
     def _codes_of(self, group: range, codes: Sequence[str], bins: Sequence[Bins]) -> list[_Packed]:
-        """Return the codes of some features, by one query."""
+        """Return the codes of some features, from one query."""
         sizes = [bins[number].count + 1 for number in group]
         packs, literal = _packs(sizes), self.source.dialect.number
         packed = {
@@ -142,12 +142,12 @@ class DatabaseColumns:
         return of_features
 
     def _order(self, roles: pl.DataFrame) -> pl.Series | None:
-        """Return which of the rows that were read with codes is each of the first ones; None if they are in order.
+        """Return the permutation from the rows read with codes to the first rows; None for the identity.
 
         Raises
         ------
         DataError
-            If they are not the same rows.
+            If the rows differ.
         """
         if roles.equals(self.roles):
             return None
@@ -164,7 +164,7 @@ class DatabaseColumns:
 
 
 def _packs(sizes: Sequence[int]) -> list[list[tuple[int, int]]]:
-    """Return which codes are packed into one integer: the number of each feature with the factor of its code.
+    """Return how codes are packed into integers: for each, the feature indices with the factors of their codes.
 
     >>> _packs([256, 256, 2])
     [[(0, 1), (1, 256), (2, 65536)]]

@@ -1,4 +1,4 @@
-"""The engines in memory: `ArrayEngine`, arrays of margins and gradients; `MemoryEngine`, its rows by node."""
+"""The in-memory engines: `ArrayEngine`, arrays of margins and gradients; `MemoryEngine`, row partitions by node."""
 
 from __future__ import annotations
 
@@ -47,18 +47,18 @@ Margins = np.ndarray[tuple[int], np.dtype[np.float64]]
 
 
 class ArrayEngine(FrameEngine):
-    """Row state of an engine that keeps margins and gradients in arrays.
+    """The row state of an engine with margins and gradients in arrays.
 
     Parameters
     ----------
     frame, features, roles
         See `FrameEngine`.
     workers, storage
-        The threads, and where arrays are kept.
+        The threads, and the storage of arrays.
     columns
-        The features' columns; those of ``frame`` by default, which otherwise has those of the roles alone.
+        The feature columns; those of ``frame`` by default. If passed, ``frame`` has only the role columns.
     gradients
-        Makes what g and h are kept in.
+        A factory of the container of g and h.
     in_order
         Whether the rows must keep their order.
     """
@@ -110,7 +110,7 @@ class ArrayEngine(FrameEngine):
             self.rows = self.kept_roles(read.lazy().select(self.row_exprs).collect(engine="in-memory").rechunk())
 
     def kept_roles(self, roles: pl.DataFrame) -> pl.DataFrame:
-        """Return the roles as they are kept."""
+        """Return the roles as stored."""
         return self.storage.kept_frame(roles)
 
     def values(self, number: int) -> pl.Series:
@@ -158,7 +158,7 @@ class ArrayEngine(FrameEngine):
                 super().add_columns({name: term})
 
     def aggregate(self, aggregates: Mapping[str, Aggregate]) -> dict[str, float | None]:
-        """See `Engine.aggregate`; what is the same in every round is kept."""
+        """See `Engine.aggregate`; results that are constant over rounds are cached."""
         self.load()  # all of it will be needed, and a lazy frame should be read once
         by_polars = super().aggregate
         return kept_aggregates(
@@ -166,7 +166,7 @@ class ArrayEngine(FrameEngine):
         )
 
     def _of_arrays(self, aggregates: Mapping[str, Aggregate]) -> dict[str, float | None] | None:
-        """Return aggregates by programs, None where only polars computes them."""
+        """Return aggregates by programs, or None if only polars computes them."""
         if not self.n_rows or any(
             a.function == "sum" and not isinstance(a.expression, Rounded) for a in aggregates.values()
         ):
@@ -180,12 +180,12 @@ class ArrayEngine(FrameEngine):
         }
 
     def fixed_key(self, expression: Scalar) -> Hashable | None:
-        """Return what an expression with the same values in every round is recognised by; None for others."""
+        """Return the cache key of an expression that is constant over rounds; None for others."""
         return self._ranking.key(expression, self)
 
     @property
     def fixed_version(self) -> int:
-        """What `fixed_key` depends on besides the terms: a number that changes with it."""
+        """The version of cached values besides the terms: a number that changes with them."""
         return self._ranking.version
 
     def by_score(self, score: Scalar, positive: Scalar, negative: Scalar) -> Aggregator:
@@ -198,7 +198,7 @@ class ArrayEngine(FrameEngine):
         return ScoreArrays(steps, known[0], self.n_rows, self.workers, self._score_sums)
 
     def _kept_values(self, expression: Scalar) -> FloatArray | None:
-        """Return `values_of` one expression; those that are the same in every round are kept."""
+        """Return `values_of` one expression; values constant over rounds are cached."""
         key = self.fixed_key(expression)
         if key in self.fixed_values:
             return self.fixed_values[key]
@@ -208,7 +208,7 @@ class ArrayEngine(FrameEngine):
         return None if computed is None else computed[0]
 
     def values_of(self, expressions: Sequence[Scalar]) -> list[FloatArray] | None:
-        """Return the values of expressions in every row, None if there is no program for them."""
+        """Return the values of expressions in every row, or None if they have no program."""
         self.load()
         if len(expressions) == 1 and isinstance(expressions[0], Expression):  # such as a margin that rows are ranked by
             stored = self.array(expressions[0].text)
@@ -227,7 +227,7 @@ class ArrayEngine(FrameEngine):
         ]
 
     def values_at(self, expression: Expression, columns: Mapping[str, FloatArray]) -> FloatArray | None:
-        """Return the values of an expression at those of other ``columns``; None if it reads more than these."""
+        """Return the values of an expression for other ``columns``; None if it reads further columns."""
         program = self._programs.of([expression], self.terms, self.constants)
         if program is None or not program.columns or not columns.keys() >= set(program.columns):
             return None
@@ -250,7 +250,7 @@ class ArrayEngine(FrameEngine):
         return [*(pl.Series(name, values) for name, values in arrays.items()), *self.gradients.columns()]
 
     def array(self, name: str) -> FloatArray | None:
-        """Return a column as a contiguous array without copying it, None if there is none or it has NULLs."""
+        """Return a column as a contiguous array without copying it; None if it does not exist or has NULLs."""
         assert self.rows is not None
         for arrays in (self.margin_arrays, self._others):
             if name in arrays:
@@ -266,7 +266,7 @@ class ArrayEngine(FrameEngine):
         return arrays_of_roles[name]
 
     def computed(self, values: Mapping[str, Scalar]) -> dict[str, FloatArray]:
-        """See `ArrayRows.computed`: by a program where there is one, else by polars."""
+        """See `ArrayRows.computed`: by a program if there is one, otherwise by polars."""
         if not values:
             return {}
         arrays = self.values_of(list(values.values()))
@@ -275,7 +275,7 @@ class ArrayEngine(FrameEngine):
         return {name: np.array(each) for name, each in zip(values, arrays, strict=True)}
 
     def margins(self, name: str) -> Margins:
-        """Return the rows' margins of that name, to be changed in place."""
+        """Return the margins of that name, a view to modify in place."""
         return self.margin_arrays[name]
 
     def start_margins(self, margins: Mapping[str, Expression]) -> None:
@@ -334,12 +334,12 @@ class ArrayEngine(FrameEngine):
 
     @property
     def tree_gh(self) -> FloatArray:
-        """G and h of the tree that is grown, float64 (rows, 2)."""
+        """G and h of the current tree, float64 (rows, 2)."""
         return self.gradients.of(self._output) if self.drawn_gh is None else self.drawn_gh
 
     @property
     def counted_gh(self) -> FloatArray:
-        """The pairs that count rows, float64 (rows, 2): (1, 0) of each row with a gradient in the tree, else (0, 0)."""
+        """The pairs that count rows, float64 (rows, 2): (1, 0) for rows with a gradient in the tree, else (0, 0)."""
         if self._counted is None:
             self._counted = self.storage.empty((self.n_rows, 2), np.float64, is_rewritten=True)
         if not self._is_counted:
@@ -350,22 +350,22 @@ class ArrayEngine(FrameEngine):
         return self._counted
 
     def pairs_of_tree(self) -> FloatArray:
-        """Return g and h of the tree that is grown, float64 (outputs, rows, 2)."""
+        """Return g and h of the current tree, float64 (outputs, rows, 2)."""
         return self.tree_gh[np.newaxis]
 
     def give_to_root(self) -> None:
-        """Give all rows to the root of the tree that is started."""
+        """Assign all rows to the root of the new tree."""
         self.reset_nodes()
 
     def draw_sample(self, sample: Sample, gh: FloatArray, out: FloatArray) -> Stats:
-        """Write the pairs of a sample; return their sums."""
+        """Write the pairs of a sample; return the sums."""
         if self._positions is None:
             numbers = np.arange(self.n_rows) if self.row_numbers is None else self.row_numbers
             self._positions = self.positions.of(numbers).astype(np.uint32)
         return sample_gh(sample, gh, self._positions, out, self.workers, self.gradients.gh)
 
     def forget_order(self, order: npt.NDArray[np.uint32]) -> None:
-        """Drop what depends on the order of the rows before these change it; for samples, keep their numbers."""
+        """Drop state that depends on row order before the rows are reordered; for samples, keep row numbers."""
         if self.may_have_samples:
             self.row_numbers = order.copy() if self.row_numbers is None else self.row_numbers[order]
         else:
@@ -379,7 +379,7 @@ class ArrayEngine(FrameEngine):
         raise NotImplementedError
 
     def hessians(self) -> pl.Series:
-        """Return h of every row in the current tree."""
+        """Return h of every row for the current tree."""
         return pl.Series(self.tree_gh[:, 1])
 
 
@@ -426,10 +426,10 @@ class MemoryEngine(ArrayEngine):
         return super().compute_gradients(gradients, others, offsets)
 
     def sort_rows(self) -> None:
-        """Put the rows in the order of the first tree's leaves, once.
+        """Sort the rows by the leaves of the first tree, once.
 
-        Later trees split in similar places, so the rows of a node then lie close together in memory. No sum depends on
-        the order of its rows (see `frameboost.expressions.grid`).
+        Later trees have similar splits, so the rows of a node then lie close together in memory. No sum depends on row
+        order (see `frameboost.expressions.grid`).
         """
         # The pairs are about to be computed anew: their memory is free until then.
         buffer, free = np.split(self.gradients.gh.ravel()[: 2 * self.n_rows], 2)
@@ -438,7 +438,7 @@ class MemoryEngine(ArrayEngine):
         self.put_in_order(order, buffer)
 
     def put_in_order(self, order: RowNumbers, buffer: FloatArray) -> None:
-        """Put the rows in another order for the rest of the fit; ``buffer`` has room for a number of each."""
+        """Reorder the rows for the rest of the fit; ``buffer`` has room for a number of each."""
         assert self.rows is not None
         self._may_sort = False
         self.forget_order(order)
@@ -451,7 +451,7 @@ class MemoryEngine(ArrayEngine):
         self.gradients.keep_order(self.binned.records)
 
     def _in_order(self, values: pl.Series, order: RowNumbers) -> pl.Series:
-        """Return a column's rows in another order."""
+        """Return a column with its rows reordered."""
         if values.dtype != pl.Float64 or values.null_count():
             return values[pl.Series(order)]
         sorted_values = np.empty(len(values))
@@ -462,7 +462,7 @@ class MemoryEngine(ArrayEngine):
 
     @property
     def split_columns(self) -> SplitColumns:
-        """The columns that splits compare."""
+        """The columns of codes that splits compare."""
         return self.binned
 
     def start_tree(self, output: int, sample: Sample | None = None) -> Stats:
@@ -491,12 +491,12 @@ class MemoryEngine(ArrayEngine):
         return totals
 
     def give_to_root(self) -> None:
-        """See `ArrayEngine.give_to_root`; a tree that is grown in one call begins with it."""
+        """See `ArrayEngine.give_to_root`; a tree grown in one call does it itself."""
         if self._trees is None:
             super().give_to_root()
 
     def capabilities(self, n_trees: int) -> Capabilities:
-        """See `Capabilities`; histograms of many nodes are summed by one call, as most are too small for threads."""
+        """See `Capabilities`; one call sums the histograms of many nodes, most of them too small for threads."""
         takes_trees = self.binned.in_one is not None
         return Capabilities(
             takes_batches=True, takes_trees=takes_trees,
@@ -531,7 +531,7 @@ class MemoryEngine(ArrayEngine):
         return numbers.astype(np.int64)
 
     def _walk(self, grown: GrownNodes, values: FloatArray, out: FloatArray) -> None:
-        """Add the value of each row's leaf."""
+        """Add the leaf value of each row."""
         assert self.binned.in_one is not None
         codes, _ = self.binned.in_one
         count = self.workers.count(len(codes), ROWS_PER_TASK)
@@ -560,7 +560,7 @@ class MemoryEngine(ArrayEngine):
 
     @property
     def summed_gh(self) -> FloatArray:
-        """The pairs that histograms add up, float64 (rows, 2); none where records of keys have them."""
+        """The pairs that histograms sum, float64 (rows, 2); None if records of keys hold them."""
         return self.gradients.summed(self._output) if self.drawn_gh is None else self.drawn_gh
 
     def vector_histograms(self, nodes: Sequence[int], out: FloatArray, indices: IntArray) -> None:

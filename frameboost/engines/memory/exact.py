@@ -1,7 +1,7 @@
-"""The engine of exact greedy (``tree_method="exact"``): columns sorted once, and scanned once a level.
+"""The engine of exact greedy search (``tree_method="exact"``): presorted columns, scanned once per level.
 
-See Chen & Guestrin 2016, algorithm 1 and section 4.1. `PresortedEngine`, the base class, has each row's rank in every
-column, and its node; so has ``tree_method="approx"`` with ``proposal="local"``.
+See Chen & Guestrin 2016, algorithm 1 and section 4.1. `PresortedEngine`, the base class, holds each row's node and its
+rank in every column; ``tree_method="approx"`` with ``proposal="local"`` uses it too.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ __all__ = ["ExactEngine", "PresortedEngine", "rank_of"]
 
 
 class PresortedEngine(ArrayEngine):
-    """Rows as ranks, (features, rows): the index of each value among the distinct values of its column.
+    """Rows as ranks, (features, rows): the index of each value among the column's distinct values.
 
-    The values 2.5, NULL, 1.0, 2.5 have the ranks 1, 2, 0, 1: a missing value comes after the largest. Splits compare
-    ranks, so every distinct value is a bin.
+    The values 2.5, NULL, 1.0, 2.5 have the ranks 1, 2, 0, 1: missing values rank after the largest value. Splits
+    compare ranks: every distinct value is a bin.
     """
 
     def presort(self) -> list[Bins]:
@@ -99,7 +99,7 @@ class PresortedEngine(ArrayEngine):
 
 
 def rank_of(distinct: pl.Series, threshold: Physical | None) -> int:
-    """Return the rank of the lowest of the distinct values that is not below a threshold; past all ranks for None."""
+    """Return the rank of the lowest distinct value that is not below a threshold; past all ranks for None."""
     if threshold is None:
         return len(distinct)
     edge = float32_at_least([threshold])[0] if distinct.dtype == pl.Float32 else threshold
@@ -113,15 +113,15 @@ _Candidate = tuple[Split, tuple[Physical, Physical] | None]
 class ExactEngine(PresortedEngine):
     """`ColumnBlockEngine` over arrays.
 
-    A column's block has an entry (rank << 32) + row for every row, those of a node side by side and sorted by value.
-    A split partitions each block stably, so no node is ever sorted again. Say x is 7, 3, 9, 3 in rows 0 to 3 (ranks 1,
-    0, 2, 0), and a split on another column sends rows 0 and 3 left::
+    A column's block has an entry (rank << 32) + row for every row, contiguous by node and sorted by value within a
+    node. A split partitions each block stably, so that nodes stay sorted. Example: x is 7, 3, 9, 3 in rows 0 to 3
+    (ranks 1, 0, 2, 0), and a split on another column sends rows 0 and 3 left::
 
         root                    (0, row 1) (0, row 3) (1, row 0) (2, row 2)
         left child, then right  (0, row 3) (1, row 0) | (0, row 1) (2, row 2)
 
-    A scan reads a node's range from one end to the other, adds up g and h, and scores a split wherever the rank
-    changes: here left of row 0, and left of row 2.
+    A scan reads a node's range in order, accumulates g and h, and scores a split wherever the rank changes: in the
+    root, before row 0 and before row 2.
     """
 
     def presort(self) -> list[Bins]:
@@ -259,9 +259,9 @@ class ExactEngine(PresortedEngine):
 
 
 def _gap(kind: FeatureType, below: Physical, above: Physical) -> tuple[Physical, Physical]:
-    """Return the gap that the threshold is in: of floats the two neighbours, otherwise up to their midpoint.
+    """Return the gap that contains the threshold: two adjacent values for floats, otherwise up to their midpoint.
 
-    Physical values that are integers are split at the midpoint, rounded up, as XGBoost does.
+    Integer physical values are split at the midpoint, rounded up, as in XGBoost.
     """
     return (below, above) if kind.is_float else (below, -((-int(below) - int(above)) // 2))
 
@@ -276,7 +276,7 @@ _RANK = np.uint64(32)
 
 @kernel
 def fill_block(order, codes, block):  # type: ignore[no-untyped-def]
-    """Write the rows of ``order`` with their codes to ``block``, uint64 (rows,): (code << 32) + row."""
+    """Write the rows of ``order`` with their codes to ``block``, uint64 (rows,), as (code << 32) + row."""
     n = np.uint64(len(order))
     for i in range(n):
         if i + AHEAD < n:
@@ -289,8 +289,8 @@ def fill_block(order, codes, block):  # type: ignore[no-untyped-def]
 def part_block(block, starts, stops, goes_left):  # type: ignore[no-untyped-def]
     """Partition each range stably: rows that go left come first, and both sides keep their order.
 
-    The range a b c d, of which b and d go left, becomes b d a c. Left rows are written in place, right rows to a buffer
-    that is copied behind them.
+    The range a b c d, with b and d going left, becomes b d a c. Left rows are written in place, right rows to a buffer
+    that is copied after them.
 
     Parameters
     ----------
@@ -322,10 +322,10 @@ def scan_column(  # type: ignore[no-untyped-def]
     block, starts, stops, missing, gradients, allowed, G, H, rows, direction, bounds,
     reg_lambda, reg_alpha, max_delta_step, min_child_weight, parent, best, stats,
 ):  # fmt: skip
-    """Find the best split of every open node on one column, in one scan of its block.
+    """Search the best split of every open node on one column, in one scan of its block.
 
-    Rows with a missing value come first. When the first value is reached, their sums are known, and each boundary
-    between two values is scored with missing on the left and on the right.
+    Rows with a missing value come first, so their sums are known when the first value is reached. Each boundary between
+    two values is scored with missing values on the left and on the right.
 
     Parameters
     ----------
@@ -342,14 +342,14 @@ def scan_column(  # type: ignore[no-untyped-def]
     G, H
         float64 (open nodes,): sums over each node.
     rows
-        int64 (open nodes,), the numbers of their rows that have a gradient, and the least of a child; None where rows
-        are not counted.
+        int64 (open nodes,), the numbers of their rows with a gradient, and the minimum of a child; None if rows are not
+        counted.
     direction
         1 where leaf weights must not decrease from left to right, -1 where they must not increase, else 0.
     bounds
         float64 (open nodes, 2): the bounds of the leaf weights in each node, infinite without constraints.
     reg_lambda, reg_alpha, max_delta_step, min_child_weight
-        The parameters of those names.
+        See `frameboost.fit`.
     parent
         float64 (open nodes,): the score of each node unsplit.
     best
@@ -415,7 +415,7 @@ def scan_column(  # type: ignore[no-untyped-def]
 
 @kernel
 def category_histogram(codes, node_of, gradients, index_of, out):  # type: ignore[no-untyped-def]
-    """Add each row's gradient pair to its category: ``out`` is float64 (open nodes, categories + 1, 2), zeroed."""
+    """Add each row's gradient pair to its category: ``out`` is float64 (open nodes, categories + 1, 2), zero before."""
     for row in range(len(codes)):
         node = index_of[node_of[row]]
         if node >= 0:

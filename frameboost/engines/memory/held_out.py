@@ -1,4 +1,4 @@
-"""The engine of held-out rows for ``exact`` and ``approx``, and of `Model.refit`: splits compare physical values."""
+"""The engine of `Model.refit` and of evaluation sets of ``exact`` and ``approx``: splits compare physical values."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ __all__ = ["HeldOutEngine"]
 
 
 class HeldOutEngine(ArrayEngine):
-    """`RefitEngine`: rows that follow trees grown on other rows, kept as physical values."""
+    """`RefitEngine`: rows that follow trees grown on other rows, stored as physical values."""
 
     def keep_columns(self, bins: Sequence[Bins]) -> None:
-        """Read the columns; of ``bins``, those of training, only the categories are used."""
+        """Store the columns; of the training ``bins``, only the categories are used."""
         self.bins = list(bins)
         self._physical = [
             self.values(i)

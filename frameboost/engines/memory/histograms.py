@@ -1,8 +1,7 @@
-"""Histograms in memory: g and h of rows added up by node and code.
+"""Histogram kernels in memory: g and h of rows summed by node and code.
 
-`frameboost.engines.memory.columns.BinnedColumns.sum_by_bin` calls these kernels; those of sparse codes, of bundles and
-of stars are beside these. Indices are unsigned: for a signed one numba checks at each access whether it counts from the
-end.
+`frameboost.engines.memory.columns.BinnedColumns.sum_by_bin` calls these kernels; the modules of sparse codes, bundles
+and stars have their kernels. Indices are unsigned: numba checks signed ones at each access for wraparound.
 """
 
 from __future__ import annotations
@@ -53,11 +52,11 @@ def add_rows(codes, rows, start, stop, gradients, slots, first, last, histogram)
 
 @kernel
 def _add_in_blocks(codes, rows, start, stop, gradients, slots, sums, gh, histogram):  # type: ignore[no-untyped-def]
-    """Do the same for codes below 256 by cache blocking (loop tiling): faster for thousands of rows of many bins.
+    """Do the same for codes below 256 by cache blocking (loop tiling): faster for thousands of rows with many bins.
 
-    ``sums`` has 256 bins for each feature, so that their offsets are constants (see `add_pairs`). Blocks keep about as
-    much in use as fits into the L1 cache (48 KB): 28 features of 256 bins take 28 * 256 * 16 bytes = 112 KB, 16 of them
-    64 KB. The rest comes from L2.
+    ``sums`` has 256 bins for each feature, so that their offsets are constants (see `add_pairs`). The working set of a
+    block is about the L1 cache (48 KB): 28 features of 256 bins take 28 * 256 * 16 bytes = 112 KB, 16 of them 64 KB.
+    The rest comes from L2.
 
     With 28 features, each block of 2,048 rows is read twice: once for the features 0 to 15, when the scattered pairs
     are gathered into ``gh`` (32 KB, then read in sequence), and once for the features 16 to 27.
@@ -90,7 +89,7 @@ def _add_in_blocks(codes, rows, start, stop, gradients, slots, sums, gh, histogr
 
 @kernel
 def _add_row(sums, codes, start_of_row, feature, end, g, h):  # type: ignore[no-untyped-def]
-    """Add a row's pair to its bins of the features ``feature`` to ``end - 1``."""
+    """Add a row's pair to its bins, for the features ``feature`` to ``end - 1``."""
     whole = end - (end - feature) % _WIDTH
     for k in range(feature, whole, _WIDTH):
         add_pairs(sums, k * _STRIDE, codes, start_of_row + k, g, h)
@@ -102,7 +101,7 @@ def _add_row(sums, codes, start_of_row, feature, end, g, h):  # type: ignore[no-
 def build_share(  # type: ignore[no-untyped-def]
     codes, rows, parts, firsts, gradients, slots, histograms, indices, more, may_block, share
 ):
-    """Do what `build_histograms` does after clearing, for one share."""
+    """Do the work of `build_histograms` after clearing, for one share."""
     sums, gh = np.empty(0), np.empty(0)
     if may_block is not None:
         sums, gh = np.empty(codes.shape[1] * STRIDE), np.empty(np.int64(_ROWS) << 1)
@@ -124,16 +123,16 @@ _building = outlined(build_share)
 def build_histograms(  # type: ignore[no-untyped-def]
     team, codes, rows, parts, firsts, gradients, slots, histograms, indices, more, is_first, may_block
 ):
-    """Add each row's gradient pair to its bins of its node's histogram, for the features of one array of codes.
+    """Add each row's gradient pair to the bins in the histogram of its node, for the features of one array of codes.
 
     Parameters
     ----------
     team
         The threads (see `frameboost.runtime.team`).
     codes
-        uint8, uint16 or uint32 (rows, features), row-major: all codes of a row lie in one cache line or two.
+        uint8, uint16 or uint32 (rows, features), row-major, so that all codes of a row are in one or two cache lines.
     rows
-        uint32: row numbers, those of a node side by side.
+        uint32: row numbers, contiguous by node.
     parts, firsts
         The shares of the nodes and their rows (see `frameboost.engines.memory.partition.share_pieces`).
     gradients
@@ -141,14 +140,15 @@ def build_histograms(  # type: ignore[no-untyped-def]
     slots
         int64 (features,): the first slot of each feature.
     histograms, indices
-        float64 (histograms, slots, 2), added to, and int64 (nodes,): the index of each node's.
+        float64 (histograms, slots, 2), added to, and int64 (nodes,): the index of each node's histogram.
     more
         float64 (shares - 1, slots, 2), zero at first, added to: the sums of each share but the first for the node that
         the share before has begun.
     is_first
-        Whether to clear the nodes' histograms before.
+        Whether to clear the histograms of the nodes first.
     may_block
-        Whether nodes of many rows are added in blocks; None instead of False, for which no blocks are compiled.
+        Whether nodes with many rows are added in blocks; None instead of False, so that the blocked variant is not
+        compiled.
     """
     if is_first:
         share_out(team, clearing((histograms, indices)), len(indices))
@@ -167,16 +167,16 @@ def add_more(parts, firsts, more, histograms, indices):  # type: ignore[no-untyp
 
 
 def may_block(codes: Codes, n_slots: int) -> Literal[True] | None:
-    """Return whether blocks can pay; None instead of False, for which kernels are compiled without them."""
+    """Return whether blocks can pay off; None instead of False, so that the blocked variant is not compiled."""
     is_large = codes.itemsize == 1 and n_slots >= MIN_BINS * codes.shape[1] and len(codes) >= MIN_ROWS
     return True if is_large else None
 
 
 @kernel(fastmath={"reassoc"})
 def gh_totals(gh, size):  # type: ignore[no-untyped-def]
-    """Return the sums of g and h of the first ``size`` rows of ``gh``, float64 (rows, 2), which are on grids.
+    """Return the sums of the first ``size`` rows of ``gh``, float64 (rows, 2), on grids.
 
-    The sums are exact in any order, so the compiler may add up many rows at a time.
+    The sums are exact in any order, so the compiler may use SIMD instructions.
     """
     total_g = total_h = 0.0
     for i in range(size):

@@ -1,6 +1,6 @@
-"""Where the engine in memory does one thing or the other: each limit with its unit and what it was measured by.
+"""The thresholds between alternative algorithms in memory, each with its unit and its measurement.
 
-The least work of a thread is in `frameboost.runtime.workers`, and what the larger choices are worth in docs/ways.md.
+The minimum work per thread is in `frameboost.runtime.workers`; docs/ways.md has measurements of the major choices.
 """
 
 from __future__ import annotations

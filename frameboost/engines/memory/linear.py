@@ -1,8 +1,8 @@
-"""Linear leaves over arrays: one call of a kernel reads the rows of all leaves, or of one where threads share them.
+"""Linear leaves over arrays: one kernel call reads the rows of all leaves, or of one leaf per thread.
 
-In kernels, ``pieces`` are those of leaves (see `frameboost.engines.memory.partition`), ``numbers`` float64 (rows *
-features,), a row's side by side and NaN where a value is missing, and ``columns`` int64 (leaves, terms): which of these
-a leaf's terms are, then -1.
+In kernels, ``pieces`` are those of leaves (see `frameboost.engines.memory.partition`), ``numbers`` is float64 (rows *
+features,), row-major, NaN for missing values, and ``columns`` is int64 (leaves, terms): the features of a leaf's terms,
+padded with -1.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = ["Numbers", "add_linear", "range_leaves", "sum_leaves_on_grids"]
 
 
 class Numbers:
-    """The numbers that leaves may have slopes of.
+    """The numeric columns of linear leaves.
 
     Parameters
     ----------
@@ -72,7 +72,8 @@ class Numbers:
     ) -> None:
         """Add the values of all leaves (see `LinearColumns.among`) to the margins of their rows.
 
-        ``values`` are the plain ones; ``node_of`` is the leaf of each row, None for the leaves of the partition.
+        ``values`` are the constant leaf values; ``node_of`` is the leaf of each row, None for the leaves of the
+        partition.
         """
         if node_of is None:
             pieces, _ = self._partition.shares(leaves.node, drawn_only=False)
@@ -86,7 +87,7 @@ class Numbers:
         self._over(len(leaves), lambda some: add_linear(pieces, some, *arrays))
 
     def _over(self, n_leaves: int, run: Callable[[tuple[int, int]], object]) -> None:
-        """Call a kernel on a range of leaves: of all, or of one where threads share them."""
+        """Call a kernel on a range of leaves: all of them, or one per thread."""
         if self._workers.n_jobs == 1 or len(self.rows) < VALUES_PER_TASK:
             run((0, n_leaves))
         else:
@@ -151,7 +152,7 @@ def sum_leaves_on_grids(pieces, leaves, rows, gh, numbers, columns, terms, offse
 def add_linear(pieces, leaves, rows, numbers, columns, terms, constants, values, margins):  # type: ignore[no-untyped-def]
     """Add the values of the leaves from one number up to another to the margins of their rows, float64 (rows,).
 
-    ``constants`` and ``values`` are float64 (leaves,): the latter are for rows that lack a number.
+    ``constants`` and ``values`` are float64 (leaves,): the latter are for rows with a missing number.
     """
     u, totals = np.empty((columns.shape[1], _BLOCK)), np.empty(_BLOCK)
     width = np.uint64(len(numbers) // max(len(margins), 1))
@@ -182,7 +183,7 @@ def add_linear(pieces, leaves, rows, numbers, columns, terms, constants, values,
 
 @kernel
 def _read_block(rows, gh, numbers, columns, leaf, n_terms, block):  # type: ignore[no-untyped-def]
-    """Write g, h and, behind a row that stays, the numbers, of rows that have all; return how many these are."""
+    """Write g, h and the numbers of complete rows, packed; return how many rows are complete."""
     n, last, width = np.uint64(0), np.uint64(len(rows) - 1), np.uint64(len(numbers) // len(gh))
     for i in range(np.uint64(min(len(rows), _BLOCK))):
         row, later = np.uint64(rows[i]), np.uint64(rows[min(i + AHEAD, last)])

@@ -1,12 +1,12 @@
-"""Which rows each node of a growing tree has: row numbers, partitioned by splits.
+"""The rows of each node of a growing tree: row numbers, partitioned by splits.
 
-- `RowPartition`: the rows of each node, and the values of leaves added to the margins of their rows
+- `RowPartition`: the rows of each node, and the update of margins by leaf values
 - `SplitTables`, `GrownSplits`: splits of several nodes as tables for kernels
-- `part_rows`, `add_by_node`, `add_by_side`: the kernels that read a row each; those before them divide rows into shares
-- `one_share`, `children_of`, `sides_of`: the same by numpy, for few rows, as long as kernels are not worth compiling
+- `part_rows`, `add_by_node`, `add_by_side`: the kernels over rows; the kernels before them divide rows into shares
+- `one_share`, `children_of`, `sides_of`: the same in numpy, for so few rows that compiling kernels does not pay off
 
-A row is a number below 2³², a piece of a node the int64 (node, start, stop), a range of row numbers. In kernels,
-indices are unsigned: for a signed one numba checks at each access whether it counts from the end.
+A row is a number below 2³²; a piece of a node is int64 (node, start, stop), a range of row numbers. In kernels, indices
+are unsigned: numba checks signed ones at each access for wraparound.
 """
 
 from __future__ import annotations
@@ -39,29 +39,29 @@ _Addition = Callable[[IntArray, Pieces, IntArray], None]
 
 
 class RowPartition:
-    """Row numbers, those of a node side by side: a double buffer that splits copy from one half to the other.
+    """Row numbers, contiguous by node, in a double buffer: splits copy rows from one half to the other.
 
-    Say node 0 has six rows, of which 1, 2 and 5 go left. One pass reads its range in one half, and writes left rows to
-    the front and right rows to the back of the same range in the other half (right rows come out in reverse; no sum
+    Example: node 0 has six rows, and rows 1, 2 and 5 go left. One pass reads its range in one half, and writes left
+    rows to the front and right rows to the back of the same range in the other half (right rows are reversed; no sum
     depends on their order)::
 
         position    0 1 2 3 4 5 | 6 7 8 9 10 11
         before      0 1 2 3 4 5 | . . . . .  .      node 0: 0 to 6
         after       (free again)| 1 2 5 4 3  0      node 1: 6 to 9, node 2: 9 to 12
 
-    Should node 2 be split next, its rows go from 9 to 12 to the range 3 to 6, while those of node 1 stay.
+    If node 2 is split next, its rows are copied from 9 to 12 to 3 to 6, while those of node 1 stay.
 
-    Splits wait until the rows of a node are read. Rows of the last level never are: `add_leaf_values` looks up the
-    side of the split for each row instead, which saves one of six partitions of a tree of depth 6.
+    Splits are deferred until the rows of a node are read. Rows of the last level are never read: `add_leaf_values`
+    looks up the side of the split for each row instead, which saves one of six partitions of a tree of depth 6.
 
     Attributes
     ----------
     pieces
-        int64 (pieces, 3): node, start, stop: a range of ``rows`` that belongs to a leaf of the tree so far, without the
-        splits that wait. A leaf has several where several threads have partitioned its rows, or those of an ancestor.
+        int64 (pieces, 3): node, start, stop: a range of ``rows`` of a leaf of the tree, without deferred splits. A leaf
+        has several pieces if several threads have partitioned its rows or those of an ancestor.
     add_in_blocks
-        Whether leaf values are added to one block of rows after the other, as the rows of a leaf lie far apart. Not
-        where splits compare sparse columns, which are made dense in turn.
+        Whether leaf values are added one block of rows at a time, because the rows of a leaf are scattered. Not with
+        splits on sparse columns, which are made dense in turn.
     """
 
     add_in_blocks = False
@@ -83,7 +83,7 @@ class RowPartition:
 
     @property
     def rows(self) -> RowNumbers:
-        """The two halves, uint32 (2 rows,); the rows are numbered when a tree first reads them."""
+        """The two halves, uint32 (2 rows,); rows are numbered at the first read by a tree."""
         if not self._are_numbered:
             self._number()
         return self._rows
@@ -94,7 +94,7 @@ class RowPartition:
         return self._n_nodes > 1 or self._waiting is not None
 
     def start_tree(self) -> None:
-        """Give all rows to the root, node 0, in ascending order."""
+        """Assign all rows to the root, node 0, in ascending order."""
         self._are_numbered = False
         self.pieces = np.array([[0, 0, self.n_rows]])
         self._n_nodes = 1
@@ -106,21 +106,21 @@ class RowPartition:
         self._workers.over(self.n_rows, lambda *slice_: number_rows(rows, *slice_), smallest=VALUES_PER_TASK)
 
     def rows_to_write(self) -> RowNumbers:
-        """Return the two halves for the caller to number: what is in them does not count."""
+        """Return the two halves for the caller to fill; their contents are undefined."""
         self._are_numbered = True
         return self._rows
 
     def set_apart(self, gh: FloatArray) -> None:
-        """Leave the rows of the root whose g and h are zero out of `shares`; they follow the splits all the same.
+        """Exclude the rows of the root with zero g and h from `shares`; splits still move them.
 
-        They come last in the root, in another piece. A split keeps the rows of a piece in the same range of a half,
-        so what comes before that range are the other rows, in every node.
+        They are the last rows of the root, in a separate piece. A split keeps the rows of a piece in the same range of
+        a half, so in every node the other rows precede that range.
         """
         self._n_added = part_drawn(gh, self.rows_to_write()[: self.n_rows])
         self.pieces = np.array([[0, 0, self._n_added], [0, self._n_added, self.n_rows]])
 
     def set_leaves(self, splits: GrownSplits) -> None:
-        """Take over rows that have been partitioned by a tree, but for the last splits."""
+        """Take over the rows of a grown tree, partitioned by all but its last splits."""
         self.pieces, self._n_added, self._n_nodes = splits.pieces, self.n_rows, len(splits.grown.left)
         self._waiting = splits if splits.n_parted < len(splits.pieces) else None
 
@@ -133,9 +133,9 @@ class RowPartition:
     def shares(
         self, nodes: Sequence[int] | IntArray, smallest: int | None = None, *, drawn_only: bool = True
     ) -> Shares:
-        """Divide the rows of some nodes into one share per thread, none smaller than ``smallest`` if there are several.
+        """Divide the rows of some nodes into one share per thread, each of ``smallest`` rows or more if several.
 
-        In the pieces of a share, a node is its index in ``nodes``. ``drawn_only`` leaves out rows that are set apart.
+        In the pieces of a share, a node is its index in ``nodes``. ``drawn_only`` excludes rows that are set apart.
         """
         self._carry_out()
         pieces = self.pieces
@@ -144,7 +144,7 @@ class RowPartition:
         return self._shares(nodes, pieces, smallest)
 
     def has_all_in_order(self, nodes: Sequence[int]) -> bool:
-        """Whether these nodes are the root alone, which still has all rows in ascending order."""
+        """Whether these nodes are the root alone, with all rows in ascending order."""
         return len(nodes) == 1 and self._n_nodes == 1 and self._n_added == self.n_rows
 
     def _shares(self, nodes: Sequence[int] | IntArray, pieces: Pieces, smallest: int | None = None) -> Shares:
@@ -161,11 +161,12 @@ class RowPartition:
         Parameters
         ----------
         nodes
-            The nodes, all of them leaves so far.
+            The nodes, all of them leaves before.
         children
             int64 (nodes, 2): the left and the right child of each.
         part
-            Copies shares to the other half as `part_rows` does, and returns how many rows of each piece go left.
+            A function that copies shares to the other half as `part_rows` does, and returns the number of rows of each
+            piece that go left.
         """
         shares = self._shares(nodes, self.pieces)
         moved = np.array(nodes), children, self.pieces, shares[0], part(shares), self.n_rows, self._n_nodes
@@ -173,12 +174,12 @@ class RowPartition:
         self._n_nodes = max(self._n_nodes, int(children.max()) + 1)
 
     def apply_splits(self, splits: Mapping[int, tuple[Split, int, int]], columns: SplitColumns) -> None:
-        """Move the rows of each node to its children, on demand: node -> (split, left child, right child)."""
+        """Record splits of nodes, deferred until rows are read: node -> (split, left child, right child)."""
         self._carry_out()
         self._waiting = SplitTables(splits, columns, in_numpy=self._is_in_numpy)
 
     def _carry_out(self) -> None:
-        """Carry out the splits that wait."""
+        """Execute the deferred splits."""
         if self._waiting is None:
             return
         splits, self._waiting = self._waiting, None
@@ -215,7 +216,7 @@ class RowPartition:
         add(self._workers.team(len(shares[1]) - 1), *shares)
 
     def _additions(self, values: Mapping[int, float], margins: FloatArray) -> Iterator[tuple[Sequence[int], _Addition]]:
-        """Yield nodes, and what adds values to their rows: leaves, and those whose splits wait."""
+        """Yield nodes, with functions that add values to their rows: leaves, and nodes with deferred splits."""
         splits = self._waiting
         children = set() if splits is None else set(splits.children.ravel().tolist())
         nodes = [node for node in values if node not in children]
@@ -249,7 +250,7 @@ class RowPartition:
             add_by_node(self._workers.team(1), margins, self.rows, self.pieces, np.array([0, len(self.pieces)]), values)
 
     def leaves(self) -> dict[int, RowNumbers]:
-        """Return the rows of each leaf that has any, without those that are set apart."""
+        """Return the rows of each nonempty leaf, without those set apart."""
         self._carry_out()
         parts: dict[int, list[RowNumbers]] = {}
         for node, start, stop in self.pieces.tolist():
@@ -274,27 +275,27 @@ class SplitColumns(Protocol):
 
     @property
     def n_codes(self) -> IntArray:
-        """The number of codes of each feature, int64 (features,). The last is that of a missing value."""
+        """The number of codes of each feature, int64 (features,). The last code is that of missing values."""
 
     def compared(self, features: IntArray) -> Iterator[tuple[Codes, IntArray]]:
-        """Yield columns, (columns, rows), and which of them splits on these features compare (-1 for none).
+        """Yield columns, (columns, rows), and the one that each split on these features compares (-1 for none).
 
-        Each split has its column once, and the array may be written again afterwards.
+        Each split gets its column once, and the array may be overwritten afterwards.
         """
 
     def sides(self, features: IntArray, goes_left: BoolArray, starts: IntArray) -> tuple[BoolArray, IntArray]:
-        """Return whether each code of the compared columns goes left, from that of the features' codes."""
+        """Return whether each code of the compared columns goes left, from the sides of the features' codes."""
 
 
 @dataclass(frozen=True)
 class ColumnGroups:
-    """`SplitColumns` in one array for each type of codes.
+    """`SplitColumns` in one array per dtype of codes.
 
     Attributes
     ----------
     groups
-        For each type: int64 (features,), the index of each feature's column among them, -1 if it is of another type;
-        and the columns, (columns, rows).
+        For each dtype: int64 (features,), the index of each feature's column, -1 for another dtype; and the columns,
+        (columns, rows).
     n_codes
         See `SplitColumns`.
     """
@@ -319,16 +320,16 @@ class SplitTables:
     nodes, children
         The nodes, and int64 (nodes, 2): the left and the right child of each.
     goes_left, starts
-        Whether each code goes left, one split after the other, and where each split's codes start.
+        Whether each code goes left, concatenated over splits, and the start of each split.
 
     Parameters
     ----------
     splits
-        Of each node, with its left and right child.
+        node -> (split, left child, right child).
     columns
-        The columns that are compared.
+        The columns that splits compare.
     in_numpy
-        Whether to write the tables by numpy, instead of by a kernel that would have to be compiled.
+        Whether to write the tables in numpy, to avoid compiling a kernel.
     """
 
     def __init__(
@@ -350,18 +351,18 @@ class SplitTables:
         self._features, self._columns = features, columns
 
     def columns(self) -> Iterator[tuple[Codes, IntArray]]:
-        """Yield columns, and which of them each split compares (-1 for none), until each split had its column."""
+        """Yield columns, and the one that each split compares (-1 for none), until each split had its column."""
         return self._columns.compared(self._features)
 
 
 @dataclass(frozen=True)
 class GrownSplits:
-    """The last splits of a tree that was grown in one call, as `SplitTables`: they move no rows until these are read.
+    """The last splits of a tree grown in one call, as `SplitTables`: rows are moved only when they are read.
 
     Attributes
     ----------
     pieces, n_parted
-        int64 (pieces, 3): the node, start and stop of ``n_parted`` ranges of leaves, then of the nodes that are split.
+        int64 (pieces, 3): node, start and stop of ``n_parted`` ranges of leaves, then of the split nodes.
     grown
         The nodes of the tree.
     codes
@@ -379,7 +380,7 @@ class GrownSplits:
 
     @property
     def nodes(self) -> Sequence[int]:
-        """The nodes that are split."""
+        """The split nodes."""
         return list(map(int, self._numbers))
 
     @property
@@ -395,15 +396,15 @@ class GrownSplits:
 
     @property
     def starts(self) -> IntArray:
-        """int64 (nodes,): where the table of each starts in ``goes_left``."""
+        """int64 (nodes,): the start of each node's table in ``goes_left``."""
         return self.grown.table[self._numbers]
 
     def columns(self) -> Iterator[tuple[Codes, IntArray]]:
-        """Yield the columns, and which of them each split compares."""
+        """Yield the columns, and the one that each split compares."""
         yield self.codes, self.grown.feature[self._numbers]
 
     def add_values(self, values: FloatArray, rows: RowNumbers, margins: FloatArray) -> None:
-        """Add ``values``, float64 (nodes of the tree,), of leaves to the margins of their rows."""
+        """Add the ``values`` of leaves, float64 (nodes of the tree,), to the margins of their rows."""
         grown = self.grown
         add_grown_leaves(
             self.codes, grown.feature, grown.left, grown.table, grown.goes_left, rows, self.pieces, self.n_parted,
@@ -419,7 +420,7 @@ _ONE = np.uint64(1)
 
 @kernel(inline="always")
 def _zeros(count):  # type: ignore[no-untyped-def]
-    """Return int64 zeros; `numpy.zeros` takes numba three times as long to compile."""
+    """Return int64 zeros; numba takes three times as long to compile `numpy.zeros`."""
     zeros = np.empty(count, dtype=np.int64)
     for i in range(count):
         zeros[i] = 0
@@ -435,7 +436,7 @@ def number_rows(rows, first, last):  # type: ignore[no-untyped-def]
 
 @kernel(inline="always")
 def pieces_of(nodes, pieces, n_nodes):  # type: ignore[no-untyped-def]
-    """Return the pieces of some nodes in the order of ``nodes``, with the node's index in it instead of the node.
+    """Return the pieces of some nodes in the order of ``nodes``, with each node replaced by its index in it.
 
     Parameters
     ----------
@@ -468,7 +469,7 @@ def pieces_of(nodes, pieces, n_nodes):  # type: ignore[no-untyped-def]
 def share_pieces(pieces, most, smallest):  # type: ignore[no-untyped-def]
     """Divide the rows of pieces, in order, into shares of equal size.
 
-    Say 10 rows in the pieces (0, 0, 7) and (1, 7, 10) are for two threads. The first share has (0, 0, 5), the second
+    Example: two threads share 10 rows in the pieces (0, 0, 7) and (1, 7, 10). The first share is (0, 0, 5), the second
     (0, 5, 7) and (1, 7, 10): parts are these three, firsts is 0, 1, 3.
 
     Parameters
@@ -476,12 +477,12 @@ def share_pieces(pieces, most, smallest):  # type: ignore[no-untyped-def]
     pieces
         int64 (pieces, 3): node, start, stop.
     most, smallest
-        The most shares, and the fewest rows of each if there are several.
+        The maximum number of shares, and the minimum rows of each if there are several.
 
     Returns
     -------
     int64 array (parts, 3)
-        Pieces and parts of pieces, none of them empty.
+        Nonempty pieces and parts of pieces.
     int64 array (shares + 1,)
         The first part of each share; last, the number of parts.
     """
@@ -514,7 +515,7 @@ def shares_of(nodes, pieces, n_nodes, most, smallest):  # type: ignore[no-untype
 
 @kernel
 def move_pieces(nodes, children, pieces, parted, n_left, half, n_nodes):  # type: ignore[no-untyped-def]
-    """Return the pieces of the leaves after some of them were split.
+    """Return the pieces of the leaves after splits of some of them.
 
     Parameters
     ----------
@@ -523,16 +524,16 @@ def move_pieces(nodes, children, pieces, parted, n_left, half, n_nodes):  # type
     children
         int64 (nodes, 2): their left and right children.
     pieces
-        int64 (pieces, 3): node, start, stop, from before.
+        int64 (pieces, 3): node, start, stop, before the splits.
     parted
-        int64 (parted, 3): the parts that `part_rows` has copied to the other half: a node's index in ``nodes``, start,
+        int64 (parted, 3): the parts copied to the other half by `part_rows`: the node's index in ``nodes``, start,
         stop.
     n_left
-        int64 (parted,): how many rows of each part go left.
+        int64 (parted,): the number of rows of each part that go left.
     half
-        The number of rows, which is the length of a half.
+        The number of rows, the length of a half.
     n_nodes
-        A number above all of ``nodes``.
+        An upper bound of ``nodes``, exclusive.
     """
     is_split = _zeros(n_nodes)
     for i in range(len(nodes)):
@@ -566,7 +567,7 @@ def fill_side(goes_left, bin_, missing_left):  # type: ignore[no-untyped-def]
 
 @kernel
 def fill_sides(bins, missing_left, n_codes):  # type: ignore[no-untyped-def]
-    """Return for each numeric split a table of whether a code goes left; all in one array, and where each starts.
+    """Return a table of whether each code goes left for each numeric split, all in one array, and their starts.
 
     Codes below ``bins`` (int64, one per split) go left, and the last of the ``n_codes`` (int64) if ``missing_left``
     (bool).
@@ -583,7 +584,7 @@ def fill_sides(bins, missing_left, n_codes):  # type: ignore[no-untyped-def]
 
 @kernel(inline="always")
 def part_share(columns, indices, goes_left, starts, rows, parts, firsts, counts, share):  # type: ignore[no-untyped-def]
-    """Do what `part_rows` does, for one share."""
+    """Do the work of `part_rows` for one share."""
     half = np.uint64(len(rows)) >> _ONE
     for part in range(firsts[share], firsts[share + 1]):
         if indices[parts[part, 0]] < 0:
@@ -610,10 +611,10 @@ parting = outlined(part_share)
 
 @kernel
 def part_rows(team, columns, indices, goes_left, starts, rows, parts, firsts, counts):  # type: ignore[no-untyped-def]
-    """Partition parts of ``rows`` into the other half: left rows from the front of the part, right rows from its back.
+    """Partition parts of ``rows`` into the other half: left rows from the front, right rows from the back.
 
-    Say rows 0 to 5, at the positions 0 to 5 of 12, have the codes 4, 1, 0, 7, 6, 2, and codes below 3 go left. Then the
-    positions 6 to 11 get 1, 2, 5 (from the front) and 4, 3, 0 (from the back), and the count is 3.
+    Example: rows 0 to 5, at the positions 0 to 5 of 12, have the codes 4, 1, 0, 7, 6, 2, and codes below 3 go left. The
+    positions 6 to 11 then have 1, 2, 5 (from the front) and 4, 3, 0 (from the back), and the count is 3.
 
     Parameters
     ----------
@@ -622,25 +623,25 @@ def part_rows(team, columns, indices, goes_left, starts, rows, parts, firsts, co
     columns
         uint8, uint16 or uint32 (columns, rows): codes.
     indices
-        int64 (splits,): the column that a split compares; -1 if it is in another array.
+        int64 (splits,): the column that a split compares; -1 for a column of another array.
     goes_left, starts
-        bool and int64 (splits,): whether a code goes left, and where each split's codes start (see `fill_sides`).
+        bool and int64 (splits,): whether a code goes left, and the start of each split's codes (see `fill_sides`).
     rows
-        uint32 (2 rows,): row numbers, those of a node side by side in one half; the same range of the other is written.
+        uint32 (2 rows,): row numbers, contiguous by node in one half; the same range of the other half is written.
     parts, firsts
         The shares of the splits and their rows (see `share_pieces`).
     counts
-        int64 (parts,), written: how many rows of a part go left.
+        int64 (parts,), written: the number of rows of a part that go left.
     """
     share_out(team, parting((columns, indices, goes_left, starts, rows, parts, firsts, counts)), len(firsts) - 1)
 
 
 @kernel
 def part_drawn(gh, rows):  # type: ignore[no-untyped-def]
-    """Write the numbers of the rows with a g or h but zero to the front of ``rows``, the others to the back.
+    """Write the numbers of rows with a nonzero g or h to the front of ``rows``, the others to the back.
 
-    ``gh`` is float64 (rows, 2), ``rows`` uint32 (rows,). Say only rows 1 and 2 of four have gradients: ``rows`` is
-    1, 2, 3, 0. Returns their number.
+    ``gh`` is float64 (rows, 2), ``rows`` uint32 (rows,). If only rows 1 and 2 of four have gradients, ``rows`` is 1, 2,
+    3, 0. Returns the number of rows at the front.
     """
     front, back = np.uint64(0), np.uint64(len(rows) - 1)
     for row in range(np.uint64(len(gh))):
@@ -700,7 +701,7 @@ _adding_by_side = outlined(_add_share_by_side)
 def add_by_side(  # type: ignore[no-untyped-def]
     team, columns, indices, goes_left, starts, rows, parts, firsts, values, margins
 ):
-    """Add to the margins (float64) ``values``, float64 (splits, 2), of the side that a row goes to; see `part_rows`."""
+    """Add ``values``, float64 (splits, 2), of each row's side to the margins (float64); see `part_rows`."""
     values_of_share = (columns, indices, goes_left, starts, rows, parts, firsts, values, margins)
     share_out(team, _adding_by_side(values_of_share), len(firsts) - 1)
 
@@ -709,7 +710,7 @@ def add_by_side(  # type: ignore[no-untyped-def]
 def add_grown_leaves(  # type: ignore[no-untyped-def]
     columns, feature, left, table, goes_left, rows, pieces, n_parted, values, margins
 ):
-    """Add to the margins (float64) of the rows of a tree the values of their leaves.
+    """Add the leaf values of a tree to the margins (float64) of its rows.
 
     Parameters
     ----------
@@ -742,12 +743,12 @@ _compiling_later = CompileLater(shares_of, most=10)
 
 
 def are_in_numpy(n_rows: int) -> bool:
-    """Whether numpy divides and moves the pieces of that many rows in a fit."""
+    """Whether the pieces of that many rows are divided and moved in numpy."""
     return n_rows <= MAX_ROWS_IN_NUMPY and _compiling_later.spend(1)
 
 
 def one_share(nodes: IntArray, pieces: Pieces, n_nodes: int) -> Shares:
-    """Do what `shares_of` does for a single share."""
+    """Do the work of `shares_of` for a single share."""
     index = np.full(n_nodes, -1)
     index[nodes] = np.arange(len(nodes))
     indices = index[pieces[:, 0]]
@@ -761,7 +762,7 @@ def one_share(nodes: IntArray, pieces: Pieces, n_nodes: int) -> Shares:
 def children_of(
     nodes: IntArray, children: Pieces, pieces: Pieces, parted: Pieces, n_left: IntArray, half: int, n_nodes: int
 ) -> Pieces:
-    """Do what `move_pieces` does."""
+    """Do the work of `move_pieces`."""
     is_leaf = np.ones(n_nodes, np.bool_)
     is_leaf[nodes] = False
     index, start, stop = parted.T
@@ -775,7 +776,7 @@ def children_of(
 
 
 def sides_of(bins: IntArray, missing_left: BoolArray, n_codes: IntArray) -> tuple[BoolArray, IntArray]:
-    """Do what `fill_sides` does."""
+    """Do the work of `fill_sides`."""
     starts = np.concatenate([[0], np.cumsum(n_codes)])
     goes_left = np.arange(starts[-1]) < np.repeat(starts[:-1] + bins, n_codes)
     goes_left[starts[1:] - 1] = missing_left
@@ -786,7 +787,7 @@ def sides_of(bins: IntArray, missing_left: BoolArray, n_codes: IntArray) -> tupl
 
 
 class RowBlocks:
-    """Parts that are cut where a block of rows ends, in the order of blocks (see `cut_parts`).
+    """Parts that are cut at the ends of blocks of rows, in the order of blocks (see `cut_parts`).
 
     Parameters
     ----------
@@ -803,7 +804,7 @@ class RowBlocks:
         self._parts = cut[: cut_parts(parts, rows, ends, cut, self._blocks)]
 
     def runs(self, n_shares: int) -> Iterator[Shares]:
-        """Yield the parts of some blocks in turn, in so many shares of about as many rows each."""
+        """Yield the parts of some blocks in turn, in a number of shares of about equally many rows."""
         for block in range(0, len(self._blocks) - 1, BLOCKS_PER_RUN):
             first, last = self._blocks[block], self._blocks[min(block + BLOCKS_PER_RUN, len(self._blocks) - 1)]
             yield _shared(self._parts[first:last], n_shares)
@@ -818,7 +819,7 @@ def _shared(parts: Pieces, n_shares: int) -> Shares:
 
 @kernel
 def _count_below(rows, start, stop, end):  # type: ignore[no-untyped-def]
-    """Return how many of ``rows[start:stop]``, which ascend or descend, are below ``end``."""
+    """Return how many of ``rows[start:stop]``, ascending or descending, are below ``end``."""
     low, high = np.int64(0), stop - start
     descends = high > 0 and rows[start] > rows[stop - 1]
     while low < high:
@@ -832,19 +833,19 @@ def _count_below(rows, start, stop, end):  # type: ignore[no-untyped-def]
 
 @kernel
 def cut_parts(parts, rows, ends, out, blocks):  # type: ignore[no-untyped-def]
-    """Cut parts where a block of rows ends, and write them in the order of blocks; return how many there are.
+    """Cut parts at the ends of blocks of rows, and write them in the order of blocks; return their number.
 
-    Say a block has 100 rows, and the rows of two parts are 5, 90, 120 and 180, 40, 7. The parts are then 5, 90 and
-    40, 7 of the first block, and 120 and 180 of the second.
+    Example: blocks have 100 rows, and the rows of two parts are 5, 90, 120 and 180, 40, 7. The result is 5, 90 and 40,
+    7 of the first block, and 120 and 180 of the second.
 
     Parameters
     ----------
     parts
-        int64 (parts, 3): node, start, stop: ranges of ``rows``, each of which ascends or descends.
+        int64 (parts, 3): node, start, stop: ranges of ``rows``, each ascending or descending.
     rows
         uint32: row numbers.
     ends
-        int64 (blocks,): the row behind the last of each block.
+        int64 (blocks,): the end of each block, exclusive.
     out
         int64 (parts x blocks, 3), written: the parts.
     blocks

@@ -1,4 +1,4 @@
-"""Samples of rows and of features: the draw of each by hashing, and g and h of the rows of a sample."""
+"""Samples of rows and of features: draws by hashing, and g and h of sampled rows."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def sample_gh(
     workers: Workers | None = None,
     of_outputs: FloatArray | None = None,
 ) -> Stats:
-    """Write g and h of some rows in a sample, zero in rows that it leaves out, to ``out``; return their exact sums.
+    """Write g and h of the rows of a sample, zero for other rows, to ``out``; return their exact sums.
 
     Parameters
     ----------
@@ -46,7 +46,7 @@ def sample_gh(
     gh
         float64 (rows, 2): g and h of the rows.
     positions
-        The positions by which the rows are drawn, modulo 2³².
+        The positions of the rows, modulo 2³², which are hashed for the draw.
     out
         float64 (rows, 2), written.
     workers
@@ -141,20 +141,20 @@ def draw_gh(team, gh, positions, key, limit, out, totals):  # type: ignore[no-un
     gh
         float64 (rows, 2): g and h.
     positions
-        uint32 (rows,): what is hashed with the ``key``.
+        uint32 (rows,): hashed with the ``key``.
     out
         float64 (rows, 2), written.
     totals
-        float64 (shares, 2), written: the sums of each of so many shares of the rows.
+        float64 (shares, 2), written: the sums over each share of the rows.
     """
     share_out(team, _drawing((gh, positions, key, limit, out, totals)), len(totals))
 
 
 @kernel
 def mark_rows(gh, out, first, last):  # type: ignore[no-untyped-def]
-    """Write 1 and 0 for each row from ``first`` to ``last - 1`` that has a gradient, 0 and 0 for the others.
+    """Write (1, 0) for each row from ``first`` to ``last - 1`` with a gradient, (0, 0) for others.
 
-    ``gh`` is float64 (outputs, rows, 2), of which one number that is not 0 is enough, and ``out`` float64 (rows, 2).
+    ``gh`` is float64 (outputs, rows, 2), where any nonzero number counts, and ``out`` is float64 (rows, 2).
     """
     for i in range(np.uint64(first), np.uint64(last)):
         has_gradient = False
@@ -165,7 +165,7 @@ def mark_rows(gh, out, first, last):  # type: ignore[no-untyped-def]
 
 @kernel
 def keep_drawn(features, share, key):  # type: ignore[no-untyped-def]
-    """Leave, of the ``features`` that are True, a share with the lowest hashes, and at least one: bool (features,).
+    """Keep a share of the ``features`` that are True, those with the lowest hashes, at least one: bool (features,).
 
     `frameboost.training.open_nodes.FeatureSampler` draws the same.
     """

@@ -1,11 +1,11 @@
-"""The distinct scores of rows as arrays, for areas under curves: the rows sorted by score, and sums of equal ones.
+"""The distinct scores of rows as arrays, for areas under curves: rows sorted by score, with sums by score.
 
-Scores 0.2, 0.7, 0.2, 0.9 of the labels 1, 1, 0, 0 are in descending order 0.9, 0.7, 0.2. The rows of these that are
-positive are 0, 1, 1, those that are negative 1, 0, 1, and above each score are 0, 0, 1 positive ones.
+Example: the scores 0.2, 0.7, 0.2, 0.9 of the labels 1, 1, 0, 0 are 0.9, 0.7, 0.2 in descending order. They have 0, 1, 1
+positive rows and 1, 0, 1 negative rows, and 0, 0, 1 positive rows have higher scores.
 
-The bits of floats of 0 or more are ordered as the floats are, and those below 2 leave room for one more bit: whether
-the row is positive. Such integers are sorted by their leading bits first, into buckets of a few rows each, which takes
-a third of a sort by comparisons; of an `argsort` of the scores it is a tenth, and nothing is gathered after it.
+Nonnegative floats are ordered as their bits, and those below 2 leave one bit free for the class of the row. These
+integers are sorted by their leading bits first, into buckets of few rows. That takes a third of the time of a
+comparison sort and a tenth of that of an `argsort` of the scores, without a gather afterwards.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ ScoreSums = dict[tuple[float, float], ExactSums]
 
 
 class ScoreArrays:
-    """What `Engine.by_score` returns, over arrays.
+    """The result of `Engine.by_score`, over arrays.
 
     Parameters
     ----------
     steps, score
-        `distinct_scores`, and the scores that they are of.
+        The result of `distinct_scores`, and the scores.
     n_rows
         The number of rows.
     workers
         The threads.
     sums
-        Where sums keep what they know from round to round, by the totals of both sides.
+        The state of sums between rounds, by the totals of both sides.
     """
 
     def __init__(
@@ -58,13 +58,13 @@ class ScoreArrays:
         self._sums = sums.setdefault((totals[0], totals[1]), ExactSums(self.n_rows, workers, known))
 
     def array(self, name: str) -> FloatArray | None:
-        """Return a column; the totals are none, but constants."""
+        """Return a column; totals are constants, not columns."""
         return self._columns.get(name)
 
     fixed_version = 0
 
     def fixed_key(self, _: Scalar) -> None:
-        """Say that no expression over scores is the same in every round."""
+        """Return None: no expression over scores is constant over rounds."""
 
     def exact_sums(self, terms: Mapping[str, Expression]) -> dict[str, float]:
         """See `SumsAtOnce.exact_sums`."""
@@ -79,7 +79,7 @@ class ScoreArrays:
 
 
 def distinct_scores(score: FloatArray, positive: FloatArray, negative: FloatArray) -> Sequence[FloatArray] | None:
-    """Return the sums of both sides above each distinct score, the highest first, then those of it; None if one is NaN.
+    """Return sums of both sides above, then at, each distinct score, in descending order; None if a score is NaN.
 
     Parameters
     ----------
@@ -133,7 +133,7 @@ _FURTHEST = np.int64(40) << 52
 
 @kernel(error_model="numpy")
 def pack_scores(scores, positive, negative, keys):  # type: ignore[no-untyped-def]
-    """Write an integer for each row, the lowest for the highest score, with the row's class in its last bit.
+    """Write an integer for each row, the lowest for the highest score, with the class of the row in the last bit.
 
     Parameters
     ----------
@@ -164,10 +164,10 @@ _compiling_later = CompileLater(pack_scores, most=1 << 22)
 
 @kernel(inline="always")
 def _odds(bits, score, rest):  # type: ignore[no-untyped-def]
-    """Return about 2^52 times the base 2 logarithm of the odds of a score, with its bits and room for those of 1 - it.
+    """Return about 2^52 times the binary logarithm of the odds of a score, computed from the bits of it and of 1 - it.
 
-    The bits of a float are about its logarithm. Buckets of equal width in the logarithm of odds hold about equally many
-    rows, of rare classes too. It falls nowhere as the score rises, however it is rounded.
+    The bits of a float are approximately its logarithm. Buckets of equal width in log odds hold about equally many
+    rows, also for rare classes. The result is monotone in the score under any rounding.
     """
     rest[0] = max(1.0 - score, 0.0)
     return min(max(bits - rest.view(np.int64)[0], -_FURTHEST), _FURTHEST)
@@ -175,10 +175,10 @@ def _odds(bits, score, rest):  # type: ignore[no-untyped-def]
 
 @kernel
 def group_keys(scores, keys, grouped, crowded):  # type: ignore[no-untyped-def]
-    """Write the keys in ascending order, but for buckets with many rows of different scores.
+    """Write the keys in ascending order, except in buckets with many rows of different scores.
 
-    The scores 0.1, 0.9, 0.6 and 0.89 have odds of about 2^-3.2, 2^3.2, 2^0.6 and 2^3. Of four buckets over this range
-    the first, of the highest scores, has the second and the fourth row, the next one the third, the last the first.
+    Example: the scores 0.1, 0.9, 0.6 and 0.89 have odds of about 2^-3.2, 2^3.2, 2^0.6 and 2^3. Of four buckets over
+    this range, the first (highest scores) has the second and fourth row, the next the third, the last the first.
 
     Parameters
     ----------
@@ -189,12 +189,12 @@ def group_keys(scores, keys, grouped, crowded):  # type: ignore[no-untyped-def]
     grouped
         int64 (rows,), written.
     crowded
-        int64 (256, 2), written: the first row and the end of each bucket that is yet to be sorted.
+        int64 (256, 2), written: the start and end of each bucket still to be sorted.
 
     Returns
     -------
     int64
-        How many buckets are; -1 if there are too many of them.
+        The number of these buckets; -1 if there are too many.
     """
     bits, rest = scores.view(np.int64), np.empty(1)
     lowest, highest = _FURTHEST, -_FURTHEST
@@ -218,7 +218,7 @@ def group_keys(scores, keys, grouped, crowded):  # type: ignore[no-untyped-def]
 
 @kernel
 def _sort_buckets(grouped, ends, crowded):  # type: ignore[no-untyped-def]
-    """Sort the buckets of few rows, and write where the others are; return how many, -1 for too many."""
+    """Sort the buckets of few rows, and write the ranges of the others; return their number, -1 for too many."""
     n_crowded, start = 0, np.int64(0)
     for bucket in range(1 << _BUCKET_BITS):
         end = ends[bucket]
@@ -244,14 +244,14 @@ def _sort_buckets(grouped, ends, crowded):  # type: ignore[no-untyped-def]
 
 @kernel
 def sum_by_step(keys, steps):  # type: ignore[no-untyped-def]
-    """Write the rows of each distinct score, the highest first: those above it and those with it, by class.
+    """Write the class counts above and at each distinct score, in descending order.
 
     Parameters
     ----------
     keys
         int64 (rows,): what `pack_scores` writes, in ascending order of the scores.
     steps
-        float64 (4, rows + 1), written: positive and negative rows above each score, positive and negative ones of it.
+        float64 (4, rows + 1), written: positive and negative rows above each score, positive and negative rows at it.
 
     Returns
     -------

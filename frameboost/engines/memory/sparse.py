@@ -1,13 +1,14 @@
-"""Sparse columns: of each row only the codes are stored that differ from the code of most rows.
+"""Sparse columns: only codes that differ from the common code of the feature are stored.
 
 - `SparseCodes`: these codes by row, as histograms read them
-- `SparseColumns`: the same by column, as splits compare them
+- `SparseColumns`: these codes by column, as splits compare them
 
-In kernels, indices are unsigned: for a signed one numba checks at each access whether it counts from the end.
+In kernels, indices are unsigned: numba checks signed ones at each access for wraparound.
 
-A bundle is several features as one, whose code stands for the codes of all: a row is added to fewer sums. Two kinds of
-features are bundled: neighbours of few bins (`BundledCodes`), and sparse features that exclude each other
-(`ExclusiveBundles`). Sums by the code of a bundle are added to the bins of its features, which is exact.
+A bundle merges several features into one, with a code for each combination of their codes, so that a row is added to
+fewer sums. Two kinds of features are bundled: adjacent features with few bins (`BundledCodes`), and mutually exclusive
+sparse features (`ExclusiveBundles`). Sums by the code of a bundle are added to the bins of its features, which is
+exact.
 """
 
 from __future__ import annotations
@@ -57,12 +58,12 @@ StoredCodes = Callable[[int, Bins], tuple[RowNumbers | None, Codes]]
 
 
 class SparseCodes:
-    """The entries of all sparse features, in compressed sparse rows.
+    """The entries of all sparse features, in compressed sparse row format.
 
-    An entry is a slot of the histogram: that of a code of a feature. The code of most rows has none; its sum is that of
-    all rows without those of the feature's other slots, which is exact (see `frameboost.expressions.grid`).
+    An entry is the histogram slot of a feature's code. The common code has no entries; its sum is the total minus the
+    sums of the feature's other slots, which is exact (see `frameboost.expressions.grid`).
 
-    Say the features 1 and 3 have the slots 3 to 5 and 9 to 11, and most rows have the codes 0 and 2. Four rows of the
+    Example: the features 1 and 3 have the slots 3 to 5 and 9 to 11, and the common codes 0 and 2. Four rows with the
     codes (0, 2), (1, 2), (0, 2), (2, 0) have ``starts`` 0, 0, 1, 1, 3 and the entries 4, 5, 9.
 
     Parameters
@@ -70,7 +71,7 @@ class SparseCodes:
     layout
         The slots.
     common
-        The sparse features, each with the code of most of its rows.
+        The sparse features, each with its common code.
     n_rows
         The number of rows.
 
@@ -79,20 +80,20 @@ class SparseCodes:
     features
         int64 (sparse features,), ascending.
     firsts, stops
-        int64 (sparse features,): the slots that each owns.
+        int64 (sparse features,): the range of slots of each.
     common
-        int64 (sparse features,): the slot of the code of most rows.
+        int64 (sparse features,): the slot of the common code.
     starts
         uint32 or uint64 (rows + 1,): the first entry of each row.
     entries
         uint16 or uint32 (entries,): ascending in each row.
     steps
-        unsigned (entries,): how many rows the entry's row comes after that of the entry before, or after row 0. In the
-        example: 1, 2, 0. None where a loop over each row's entries is faster than one over all: most rows have as many
-        as the others, as one-hot columns have, or rows have many.
+        unsigned (entries,): the distance from the row of the previous entry (from row 0 for the first). In the example:
+        1, 2, 0. None if a loop over each row's entries is faster than one over all: rows have equally many, as one-hot
+        columns have, or many entries.
     bundles
-        The same codes as bundles, where rows have many entries and these are of features that exclude each other, as
-        one-hot columns do; there are no ``starts``, ``entries`` and ``steps`` then. None elsewhere.
+        The same codes as bundles, if rows have many entries and the features are mutually exclusive, as one-hot columns
+        are; ``starts``, ``entries`` and ``steps`` are then absent. None otherwise.
     by_column
         The same codes by column.
     """
@@ -112,13 +113,13 @@ class SparseCodes:
 
     @property
     def additions_per_row(self) -> int:
-        """How many entries a row has, on average, or codes of bundles."""
+        """The average number of entries, or of codes of bundles, of a row."""
         if self.bundles is not None:
             return int(self.bundles.codes.shape[1])
         return len(self.entries) // max(1, self._n_rows)
 
     def fill(self, stored: StoredCodes, workers: Workers) -> None:
-        """Write the entries, from the codes of each feature in all rows that have an entry, and maybe in others."""
+        """Write the entries, from the codes of each feature in a superset of the rows with an entry."""
         common = self.common - self.firsts
 
         def entries_of(index: int) -> tuple[RowNumbers, Codes]:
@@ -154,7 +155,7 @@ class SparseCodes:
             write_entries(rows[start:stop], codes[start:stop], slot, first, free, self.entries)
 
     def sort(self, order: RowNumbers, workers: Workers) -> None:
-        """Put the rows into another order."""
+        """Reorder the rows."""
         self.by_column.sort(order)
         if self.bundles is not None:
             self.bundles.sort(order)
@@ -187,7 +188,7 @@ class SparseCodes:
     ) -> None:  # fmt: skip
         """Add rows to the slots of their entries (see `build_histograms`), unless these are in bundles.
 
-        With ``are_in_order`` the rows are all rows, in ascending order.
+        With ``are_in_order``, the rows are all rows in ascending order.
         """
         if self.bundles is not None:
             return
@@ -209,12 +210,12 @@ def coded(bins: Bins, values: pl.Series) -> Codes:
 
 
 class SparseColumns:
-    """The codes of sparse columns, in compressed sparse columns.
+    """The codes of sparse columns, in compressed sparse column format.
 
-    A split of a sparse column is that of a dense one, which is written when a split needs it and kept for later splits,
-    as many columns as there is room for; those that have not been used for longest make room for others.
+    A split on a sparse column reads a dense copy, which is written on demand and cached; the cache evicts the least
+    recently used columns.
 
-    Say the column of code 2 in most rows has the rows 1 and 4 with the codes 0 and 3. The dense column of five rows is
+    Example: a column with the common code 2 has the codes 0 and 3 in the rows 1 and 4. The dense column of five rows is
     2, 0, 2, 2, 3.
 
     Parameters
@@ -222,9 +223,9 @@ class SparseColumns:
     features
         int64 (columns,): the feature of each column, ascending.
     common
-        int64 (columns,): the code of most of its rows.
+        int64 (columns,): the common code of each.
     columns
-        For each column the rows of other codes, uint32, and these codes, (rows,).
+        For each column the rows with other codes, uint32, and these codes, (rows,).
     n_features, n_rows
         The number of all features, and of rows.
     """
@@ -247,17 +248,17 @@ class SparseColumns:
         self._index_in_dense: dict[int, int] = {}  # column -> its index in `_dense`; used last comes last
 
     def sort(self, order: RowNumbers) -> None:
-        """Put the rows into another order."""
+        """Reorder the rows."""
         index = np.empty_like(order)
         index[order] = np.arange(len(order), dtype=order.dtype)
         self.columns = [(index[rows], codes) for rows, codes in self.columns]
         self._index_in_dense.clear()
 
     def dense(self, features: IntArray) -> Iterator[tuple[Codes, IntArray]]:
-        """Yield dense columns until each of the ``features`` that is sparse was among them.
+        """Yield dense columns until each sparse one of the ``features`` was among them.
 
-        With the columns, (columns, rows), comes the index of each feature among them, -1 of those that are not. The
-        array is written again afterwards.
+        With the columns, (columns, rows), the index of each feature among them is yielded, -1 for absent ones. The
+        array is overwritten afterwards.
         """
         columns = self._index_of[features].tolist()
         distinct = sorted({column for column in columns if column >= 0})
@@ -268,7 +269,7 @@ class SparseColumns:
             yield self._dense, np.array([indices.get(column, -1) for column in columns], np.int64)
 
     def _keep(self, columns: Sequence[int]) -> None:
-        """Make these columns dense."""
+        """Write the dense copies of these columns."""
         for column in columns:
             if column in self._index_in_dense:
                 self._index_in_dense[column] = self._index_in_dense.pop(column)
@@ -350,15 +351,15 @@ _adding_in_order = outlined(_add_share_in_order)
 def add_entries_in_order(  # type: ignore[no-untyped-def]
     team, starts, steps, entries, parts, firsts, gradients, total, histograms, indices, more, is_first
 ):
-    """Do what `add_entries` does for all rows, in order, as the rows of one node.
+    """Do the work of `add_entries` for all rows in order, as the rows of one node.
 
-    One loop over all entries takes a third of the time: the end of a loop over the few entries of one row can't be
-    predicted. Rows without entries are skipped.
+    One loop over all entries takes a third of the time, as branch prediction fails at the end of a loop over the few
+    entries of a row. Rows without entries are skipped.
 
     Parameters
     ----------
     steps
-        unsigned (entries,): how many rows an entry's row comes after that of the entry before, or after row 0.
+        unsigned (entries,): the distance from the row of the previous entry, or from row 0.
     """
     if is_first:
         share_out(team, clearing((histograms, indices)), len(indices))
@@ -379,7 +380,7 @@ def add_entries(  # type: ignore[no-untyped-def]
     starts, entries
         The entries (see `SparseCodes`).
     total
-        The slot that all rows of the node are added to: it belongs to a code that has no entries.
+        The slot that all rows of the node are added to, that of a code without entries.
     """
     if is_first:
         share_out(team, clearing((histograms, indices)), len(indices))
@@ -408,10 +409,10 @@ _completing = outlined(_complete_one)
 
 @kernel
 def complete_histograms(team, histograms, indices, firsts, stops, common):  # type: ignore[no-untyped-def]
-    """Write the sums of the codes without entries: those of all rows, in the slot ``common[0]``, less all others.
+    """Write the sums of the common codes: the total of all rows, in the slot ``common[0]``, minus all other sums.
 
-    Say a feature's slots are 3 to 5, of which 4 is the common one, and g sums to 7 over all rows. The sums 2, 7, 1
-    become 2, 4, 1.
+    Example: a feature has the slots 3 to 5, 4 is that of the common code, and g sums to 7 over all rows. The sums 2, 7,
+    1 become 2, 4, 1.
 
     Parameters
     ----------
@@ -436,8 +437,8 @@ def write_entries(rows, codes, slot, first, free, entries):  # type: ignore[no-u
     slot
         Its first slot.
     first, free
-        The first row, and unsigned (rows,): where the next entry of each row from there on goes. 1 is added for each
-        entry.
+        The first row, and unsigned (rows,): the position of the next entry of each row from there on, incremented by 1
+        for each entry.
     entries
         unsigned, written: slots.
     """
@@ -462,7 +463,7 @@ def gather_entries(starts, entries, order, new_starts, out, first, last):  # typ
 
 
 class Bundles:
-    """Codes of several features as one, by row, and how their sums become those of the features.
+    """Codes of bundled features by row, and the mapping from their sums to those of the features.
 
     Attributes
     ----------
@@ -471,7 +472,7 @@ class Bundles:
     offsets
         int64 (bundles + 1,): the first slot of each bundle in the bundles' histograms; last, the number of slots.
     sources, targets
-        int64: slots of the bundles, and the features' slots that their sums are added to.
+        int64: slots of the bundles, and the slots of features to which their sums are added.
     slots
         int64: all slots of the features.
     """
@@ -513,7 +514,7 @@ _adding_by_feature = outlined(_add_one_by_feature)
 
 @kernel
 def add_by_feature(team, sums, sources, targets, slots, histograms, indices):  # type: ignore[no-untyped-def]
-    """Write the sums of features from those of their bundles.
+    """Write the sums of features from the sums of their bundles.
 
     Parameters
     ----------
@@ -531,10 +532,10 @@ def add_by_feature(team, sums, sources, targets, slots, histograms, indices):  #
 
 
 def find_bundles(bins: Sequence[Bins], n_rows: int, without: Collection[int] = ()) -> list[list[int]]:
-    """Return the features of each bundle, in order; features ``without`` are in none.
+    """Return the features of each bundle, in order; features of ``without`` are excluded.
 
-    Of the features of 10, 10, 2, 300, 2 and 16 codes the first three are a bundle of 200 codes, and the last two one of
-    32.
+    Example: of features with 10, 10, 2, 300, 2 and 16 codes, the first three are a bundle of 200 codes, and the last
+    two one of 32.
     """
     bundles: list[list[int]] = []
     size = MAX_CODES_OF_BUNDLE + 1
@@ -553,10 +554,10 @@ def find_bundles(bins: Sequence[Bins], n_rows: int, without: Collection[int] = (
 
 
 class BundledCodes(Bundles):
-    """The codes of bundles by row, each a number whose digits are the codes of the bundle's features.
+    """The codes of bundles by row, mixed-radix numbers with the codes of the bundle's features as digits.
 
-    Features of 3 and 4 codes have 12 codes together, 4 a + b. Their sums by code are the sums of each feature's codes
-    in turn, which is exact (see `frameboost.expressions.grid`): that of b = 1 is the sum of 1, 5 and 9.
+    Features with 3 and 4 codes have 12 combined codes, 4 a + b. Sums by combined code are summed to those of each
+    feature's codes, which is exact (see `frameboost.expressions.grid`): that of b = 1 is the sum of 1, 5 and 9.
 
     Parameters
     ----------
@@ -582,7 +583,7 @@ class BundledCodes(Bundles):
         self.codes = np.empty((n_rows, len(bundles)), np.uint8)
 
     def fill(self, columns: Mapping[int, Codes], workers: Workers) -> None:
-        """Write the codes, from those of each feature."""
+        """Write the codes, from the codes of each feature."""
         by_column = np.empty(self.codes.shape[::-1], np.uint8)
 
         def combine(index: int) -> None:
@@ -600,21 +601,20 @@ class BundledCodes(Bundles):
 
 
 class ExclusiveBundles(Bundles):
-    """The codes of sparse features by row, each code a combination of codes that occurs in the bundle's features.
+    """The codes of sparse features by row, with a code for each combination that occurs in the bundle.
 
     LightGBM's exclusive feature bundling (Ke et al. 2017, section 4), but exact: rows with entries of several features
-    are not conflicts, they have other codes. Columns that are made of a string of ten values have ten
-    combinations, those of two such strings at most a hundred.
+    are not conflicts, but further combinations. One-hot columns of a string column with ten values have ten
+    combinations, those of two such columns at most a hundred.
 
-    Say two features have the slots 0 to 1 and 2 to 4, and the codes 0 and 2 in most rows. Rows of the codes (0, 2),
-    (1, 2), (0, 0), (1, 0), (0, 2) have the combinations 0, 1, 2, 3, 0, which stand for no entry, slot 1,
-    slot 2, and both.
+    Example: two features have the slots 0 to 1 and 2 to 4, and the common codes 0 and 2. Rows with the codes (0, 2),
+    (1, 2), (0, 0), (1, 0), (0, 2) have the combinations 0, 1, 2, 3, 0: no entry, slot 1, slot 2, and both.
 
-    The sums of a combination are added to its entries, and those of the first bundle to the slot ``total`` besides.
+    The sums of a combination are added to its entries, and those of the first bundle also to the slot ``total``.
     """
 
     def __init__(self, codes: Codes, combinations: Sequence[Sequence[IntArray]], slots: IntArray, total: int) -> None:
-        """Take the codes, the entries of each bundle's combinations, and the slot that all rows are added to."""
+        """Store the codes, the entries of each bundle's combinations, and the slot to which all rows are added."""
         self.codes = codes
         self.slots = slots
         self.offsets = np.cumsum([0, *map(len, combinations)])
@@ -624,7 +624,7 @@ class ExclusiveBundles(Bundles):
         self.targets = np.concatenate([np.full_like(of_total, total), *entries])
 
     def sort(self, order: RowNumbers) -> None:
-        """Put the rows into another order."""
+        """Reorder the rows."""
         self.codes = self.codes[order]
 
 
@@ -637,14 +637,14 @@ def bundle_exclusive(
     most: int,
     workers: Workers,
 ) -> ExclusiveBundles | None:
-    """Return at most ``most`` bundles of neighbouring sparse features; None if there would be more.
+    """Return at most ``most`` bundles of adjacent sparse features; None if there would be more.
 
     Parameters
     ----------
     columns
-        For each feature the rows that have entries, uint32 ascending, and their codes.
+        For each feature the rows with entries, uint32, ascending, and their codes.
     firsts, stops, common
-        int64 (features,): the slots of each, and the one of most rows.
+        int64 (features,): the slots of each, and that of its common code.
     """
     if not columns or (stops - firsts).max() > MAX_COMBINATIONS:
         return None
@@ -663,14 +663,14 @@ def bundle_exclusive(
 
 
 class _Bundle:
-    """The combination of each row, and the entries of each combination; at first the one without entries."""
+    """The combination of each row, and the entries of each combination; initially only the empty one."""
 
     def __init__(self, n_rows: int) -> None:
         self.codes = np.zeros(n_rows, np.uint8)
         self.combinations: list[IntArray] = [np.empty(0, np.int64)]
 
     def take(self, rows: RowNumbers, codes: Codes, first: int, n_codes: int) -> bool:
-        """Add a feature with its first slot, and return True; do nothing if there are too many combinations then."""
+        """Add a feature with its first slot; return False, without a change, if combinations would be too many."""
         # combination * n_codes + code -> the combination of both
         numbers = np.zeros(MAX_COMBINATIONS * n_codes, np.uint16)
         if not combine_codes(rows, codes, n_codes, self.codes, len(self.combinations), numbers):
@@ -683,27 +683,27 @@ class _Bundle:
 
 @kernel
 def combine_codes(rows, codes, n_codes, combined, n_combinations, numbers):  # type: ignore[no-untyped-def]
-    """Add a feature to a bundle (see `ExclusiveBundles`) if that is possible.
+    """Add a feature to a bundle (see `ExclusiveBundles`) if possible.
 
-    Combinations are numbered from 0; new ones in the order of the rows.
+    Combinations are numbered from 0, new ones in row order.
 
     Parameters
     ----------
     rows, codes
-        uint32 and unsigned (entries,): the feature's codes in the rows that have an entry.
+        uint32 and unsigned (entries,): the feature's codes in the rows with an entry.
     n_codes
-        One more than the largest code.
+        The largest code plus 1.
     combined
-        uint8 (rows,): each row's combination of the other features' codes; changed to that of this feature's as well.
+        uint8 (rows,): each row's combination of the bundle's codes; updated to include this feature.
     n_combinations
-        How many there are.
+        Their number.
     numbers
-        uint16 (`MAX_COMBINATIONS` * n_codes,), written, 0 before: the combination of a combination and a code, 0 if
+        uint16 (`MAX_COMBINATIONS` * n_codes,), zero before, written: the new combination of an old one and a code, 0 if
         no row has both.
 
     Returns
     -------
-    Whether there are at most `MAX_COMBINATIONS`; nothing in ``combined`` is changed if not.
+    Whether there are at most `MAX_COMBINATIONS`; if not, ``combined`` is unchanged.
     """
     for i in range(len(rows)):
         pair = combined[rows[i]] * n_codes + codes[i]

@@ -1,4 +1,4 @@
-"""The columns of a sparse matrix, which are cut and coded by their entries."""
+"""The columns of a sparse matrix, binned from their entries."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["SparseMatrixColumns"]
 
 
 class SparseMatrixColumns:
-    """`FeatureColumns` of a sparse matrix. Only columns of many entries become dense."""
+    """`FeatureColumns` of a sparse matrix. Only columns with many entries become dense."""
 
     def __init__(self, source: SparseSource, features: Sequence[Feature], workers: Workers) -> None:
         self.features = features
@@ -61,7 +61,7 @@ class SparseMatrixColumns:
         ]
 
     def _propose(self, number: int, max_bin: int, sampled: np.ndarray | None, n_sampled: int) -> Bins:
-        """Return the bins of a feature: those of `propose_column`, without a look at each zero."""
+        """Return the bins of a feature as `propose_column` does, without reading each zero."""
         rows, values = self._table.stored(self._indices[number])
         is_missing = values != values
         has_missing = bool(is_missing.any())
@@ -83,9 +83,9 @@ class SparseMatrixColumns:
         return lambda number, of_feature, codes: bin_column(of_feature, self.values(number), codes)
 
     def _stored(self, number: int, bins: Bins) -> tuple[RowNumbers, Codes]:
-        """Return the rows of a column's entries, and their codes; others have the code of 0."""
+        """Return the rows of a column's entries, and their codes; other rows have the code of 0."""
         rows, values = self._table.stored(self._indices[number])
         return rows.astype(np.uint32), coded(bins, physical_values(pl.Series(values), bins.feature.type))
 
     def drop(self) -> None:
-        """See `FeatureColumns.drop`: the matrix is the user's."""
+        """See `FeatureColumns.drop`: the matrix belongs to the user."""
