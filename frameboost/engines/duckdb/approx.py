@@ -1,8 +1,8 @@
-"""The DuckDB engine of ``tree_method="approx"``: cuts are proposed for each tree, or in each node.
+"""The DuckDB engine of ``tree_method="approx"``: cuts proposed for each tree or each node.
 
-Cuts of a tree are weighted by h. Where the columns fit into memory, they are ranked once, and all follows from h summed
-by rank (`RankedColumns`). Otherwise h is summed by fine bins, which last the fit, and only where a cut may be are rows
-grouped by their values (`_weighted_cuts`). Cuts in each node are a statement for each feature.
+Cuts of a tree are weighted by h. Columns that fit into memory are ranked once, and cuts are computed from h summed by
+rank (`RankedColumns`). Otherwise h is summed by fine bins, which are fixed during the fit, and only rows of fine bins
+that may contain a cut are grouped by value (`_weighted_cuts`). Cuts in each node take one statement per feature.
 """
 
 from __future__ import annotations
@@ -58,11 +58,11 @@ _BYTES_PER_RANK = 4 + 8
 
 
 class DuckDBApproxEngine(DuckDBRecordEngine):
-    """`RebinningEngine` and `NodeBinningEngine` over a DuckDB relation, and the engine of held-out rows for both.
+    """`RebinningEngine` and `NodeBinningEngine` over a DuckDB relation, and their engine of held-out rows.
 
-    Its table of rows has values in place of codes, ``value_0``, ``value_1``, ..., except for a categorical feature,
-    whose codes are ``bin_2``. Numeric splits compare values with a threshold. Where they fit, the ranks of the values
-    are in memory, and the codes, nodes, g and h of a tree whose bins are proposed with it.
+    Its table of rows has values instead of codes, ``value_0``, ``value_1``, ..., but codes for categorical features,
+    such as ``bin_2``. Numeric splits compare values with a threshold. If they fit, the ranks of the values are in
+    memory, and so are codes, nodes, g and h of a tree with bins proposed for it.
     """
 
     _fine: list[Bins]  # bins of all features, many and fine
@@ -84,7 +84,7 @@ class DuckDBApproxEngine(DuckDBRecordEngine):
         return bins
 
     def keep_columns(self, bins: Sequence[Bins]) -> None:
-        """Store the columns; of ``bins``, those of training, only the categories are used."""
+        """Store the columns; of the training ``bins``, only the categories are used."""
         self._unbinned = list(bins)
         self.layout = SlotLayout(bins)
         self._bins = store_columns(self.session, bins, self.columns, self.roles, in_order=self.in_source_order)
@@ -94,7 +94,7 @@ class DuckDBApproxEngine(DuckDBRecordEngine):
         return self._rebin_in_memory(max_bin) if self._is_in_memory else self._rebin_by_fine_bins(max_bin)
 
     def _rebin_in_memory(self, max_bin: int) -> list[Bins]:
-        """Propose cuts from sums of h by rank: ranks last the fit."""
+        """Propose cuts from sums of h by rank; ranks are fixed during the fit."""
         if self._ranked is None:
             self._ranked = RankedColumns(
                 self.session, self.bins, self.columns, self._unbinned, self.n_rows, self._workers
@@ -108,7 +108,7 @@ class DuckDBApproxEngine(DuckDBRecordEngine):
         return bins
 
     def _rebin_by_fine_bins(self, max_bin: int) -> list[Bins]:
-        """Propose cuts from sums of h by fine bins, which last the fit, and near the cuts by value."""
+        """Propose cuts from sums of h by fine bins, which are fixed during the fit, and by value near the cuts."""
         numbers = [i for i, b in enumerate(self._unbinned) if not b.feature.type.is_categorical]
         if self._fine_codes is None:
             samples = sample_columns(self.session, self.columns, FINE_BINS)
@@ -136,7 +136,7 @@ class DuckDBApproxEngine(DuckDBRecordEngine):
         return bins
 
     def _highest_values(self, feature: int) -> list[float]:
-        """Return the highest value of each fine bin of a feature of floats."""
+        """Return the highest value of each fine bin of a float feature."""
         rows = f"{self.bins} POSITIONAL JOIN {self._fine_codes}"
         bin_, value = f"bin_{feature}", f"value_{feature}"
         statement = f"SELECT {bin_} AS bin, MAX({value}) AS highest FROM {rows} WHERE {value} IS NOT NULL GROUP BY 1"
@@ -144,7 +144,7 @@ class DuckDBApproxEngine(DuckDBRecordEngine):
         return [float(by_bin.get(number, np.nan)) for number in range(self._fine[feature].count)]
 
     def reset_nodes(self) -> None:
-        """See `Engine.reset_nodes`; rows that follow a tree of other bins, as by dropout, are in a table."""
+        """See `Engine.reset_nodes`; nodes of a tree with other bins, as with dropout, are in a table."""
         self._record_nodes = None
         super().reset_nodes()
 
@@ -193,19 +193,19 @@ class DuckDBApproxEngine(DuckDBRecordEngine):
 
 
 class RankedColumns:
-    """The ranks of all columns of a table that `frameboost.engines.duckdb.binning.store_columns` made.
+    """The ranks of all columns of a table made by `frameboost.engines.duckdb.binning.store_columns`.
 
-    Each column is ranked once, by the database if its values are not numbers. For each tree, h is summed by rank, cuts
-    are found by prefix sums of it, and a table of rank -> code gives every row its code. So say a column is 7, NULL, 5,
-    7: its distinct values are 5 and 7, and its ranks 1, 2, 0, 1. If 7 is a cut, the codes of ranks 0, 1 and 2 are 0, 1
-    and 2.
+    Each column is ranked once, by the database if its values are not numbers. For each tree, h is summed by rank,
+    prefix sums of h yield the cuts, and a table of rank -> code yields every row's code. Example: the column 7, NULL,
+    5, 7 has the distinct values 5 and 7, and the ranks 1, 2, 0, 1. If 7 is a cut, the codes of ranks 0, 1 and 2 are 0,
+    1 and 2.
 
     Parameters
     ----------
     session, table, columns
         Where they are.
     bins
-        The bins of the features, still without cuts. The codes of a categorical feature are ranks already.
+        The bins of the features, without cuts. The codes of categorical features are ranks already.
     n_rows
         The number of rows.
     workers
@@ -229,7 +229,7 @@ class RankedColumns:
         self._distinct = [by_feature[i] if i in by_feature else self._rank_in_database(i) for i in range(len(bins))]
 
     def _rank_in_memory(self, feature: int, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """Rank a column of numbers, in a quarter of the time that the database takes; return what is distinct.
+        """Rank a numeric column, in a quarter of the database's time; return the distinct values.
 
         An array with missing values is masked.
         """
@@ -239,7 +239,7 @@ class RankedColumns:
         return distinct
 
     def _rank_in_database(self, feature: int) -> npt.NDArray[Any]:
-        """Have the database rank a column; return what is distinct. The codes of categories are ranks already."""
+        """Rank a column in the database; return the distinct values. Codes of categories are ranks already."""
         kind, value = self._columns[feature].type, f"value_{feature}"
         is_categorical = kind.is_categorical
         rank = f"bin_{feature}" if is_categorical else f"DENSE_RANK() OVER (ORDER BY {value} ASC NULLS LAST) - 1"
@@ -251,7 +251,7 @@ class RankedColumns:
         return np.asarray(self._session.columns(statement)["value"])
 
     def positions(self, h: FloatArray, max_bin: int) -> list[IntArray]:
-        """Return which distinct values of each feature are cuts, given h of each row; none of a categorical feature."""
+        """Return the ranks of each feature's cuts, from h of each row; none for categorical features."""
 
         def propose(feature: int) -> IntArray:
             bins, n_distinct = self._bins[feature], len(self._distinct[feature])
@@ -263,14 +263,14 @@ class RankedColumns:
         return self._workers.each(range(len(self._bins)), propose)
 
     def bins(self, positions: Sequence[IntArray]) -> list[Bins]:
-        """Return the bins, given which distinct values are cuts."""
+        """Return the bins, from the ranks of the cuts."""
         return [
             bins_between(b.feature, column.type, *gaps_at(distinct, at).tolist(), missing=b.has_missing)
             for b, column, distinct, at in zip(self._bins, self._columns, self._distinct, positions, strict=True)
         ]
 
     def words(self, layout: WordLayout, bins: Sequence[Bins], positions: Sequence[IntArray]) -> list[npt.NDArray[Any]]:
-        """Return the words of all rows, uint64 (rows,), in which they have the codes of these bins."""
+        """Return the words of all rows, uint64 (rows,), that contain the codes of these bins."""
 
         def packed(word: int) -> npt.NDArray[Any]:
             values = np.zeros(self._ranks.shape[1], np.uint64)
@@ -295,9 +295,9 @@ class RankedColumns:
 
 
 def _fine_bins(bins: Bins, column: SqlColumn, sample: Values, max_bin: int) -> Bins:
-    """Return the fine bins of a numeric feature: of about as many rows each, and each but the first starts at a value.
+    """Return the fine bins of a numeric feature, of about equally many rows; each but the first starts at a value.
 
-    ``sample`` has values of some rows. Fine bins say where to look for cuts, and change none of them.
+    ``sample`` has values of some rows. Fine bins determine where cuts are searched, and do not change them.
     """
     if sample.dtype == object:  # texts have another order
         sample = np.array([from_database(column.type, text) for text in sample], dtype=object)
@@ -310,15 +310,15 @@ def _weighted_cuts(
     session: DuckDBSession, columns: Mapping[int, SqlColumn], fine: Mapping[int, Bins], sums: Mapping[int, FloatArray],
     max_bin: int, *, rows: str, h: str, highest: Mapping[int, Sequence[float]],
 ) -> dict[int, Bins]:  # fmt: skip
-    """Return the bins of numeric features, by number, with the cuts that `weighted_cuts_of` finds among all values.
+    """Return the bins of numeric features, by index, with the cuts of `weighted_cuts_of` over all values.
 
-    Say the h of a column's fine bins are 1, 4, 1, 2, and two bins are to be proposed. The values of the fine bins start
-    at 0, 1, 5 and 6 of 8. The part of a value is the whole part of 2 * start / 8: 0, 0, 1, 1. So the second bin starts
-    at a value of the second fine bin, whose values have parts from 0 to 1, or at the first value of the third: only the
-    rows of the second fine bin are grouped by value.
+    Example: the h of a column's fine bins are 1, 4, 1, 2, and two bins are to be proposed. The fine bins start at 0, 1,
+    5 and 6 of 8. The part of a value is floor(2 * start / 8): 0, 0, 1, 1. The second bin starts at a value of the
+    second fine bin, where parts change from 0 to 1, or at the first value of the third: only the rows of the second
+    fine bin are grouped by value.
 
     ``rows`` are the tables of values, fine bins and ``h``, joined by position; ``sums`` has h by fine bin. ``highest``
-    has the highest value of each fine bin, of features of floats.
+    has the highest value of each fine bin of float features.
     """
     most = {i: max_bin - b.has_missing for i, b in fine.items()}
     undecided = {i: undecided_bins(sums[i], most[i]) for i in fine}
@@ -333,7 +333,7 @@ def _weighted_cuts(
 
 
 def undecided_bins(sums: FloatArray, max_bin: int) -> npt.NDArray[np.int64]:
-    """Return which fine bins have values of several parts, given h by fine bin, or all bins if each value is a part.
+    """Return the fine bins with values of several parts, from h by fine bin; all of them if each value is a part.
 
     >>> undecided_bins(np.array([1.0, 4.0, 1.0, 2.0]), 2).tolist()
     [1, 3]
@@ -350,7 +350,7 @@ def undecided_bins(sums: FloatArray, max_bin: int) -> npt.NDArray[np.int64]:
 
 @dataclass(frozen=True, slots=True)
 class _ValuesOfBins:
-    """The distinct values in some fine bins of a feature, ascending: the bin of each, its h, and the value."""
+    """The distinct values in some fine bins of a feature, ascending: for each its bin, its h, and the value."""
 
     bins: npt.NDArray[np.int64]
     h: FloatArray
@@ -365,7 +365,7 @@ def _read(
     session: DuckDBSession, columns: Mapping[int, SqlColumn], fine: Mapping[int, Bins],
     undecided: Mapping[int, npt.NDArray[np.int64]], rows: str, h: str,
 ) -> dict[int, _ValuesOfBins]:  # fmt: skip
-    """Return the values in the undecided bins of features of one type."""
+    """Return the values in the undecided bins of features with one type."""
     statement = "\nUNION ALL\n".join(
         render(
             "sum_by_value", feature=i, bins=_bit_string(numbers, fine[i].largest_code + 1), rows=rows, h=h,
@@ -394,7 +394,7 @@ def _bins(
     fine: Bins, sums: FloatArray, undecided: npt.NDArray[np.int64], values: _ValuesOfBins, max_bin: int,
     column: SqlColumn, highest: Sequence[float],
 ) -> Bins:  # fmt: skip
-    """Return the bins, given the values in undecided ones; of other bins only the lowest value can be a cut."""
+    """Return the bins, from the values in undecided fine bins; in others only the lowest value can be a cut."""
     whole = np.setdiff1d(np.arange(len(sums)), undecided)
     bins = np.concatenate([values.bins, whole])
     order = np.argsort(bins, kind="stable")

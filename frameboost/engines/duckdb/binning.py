@@ -1,8 +1,8 @@
-"""Columns in a database: cuts and categories, and a table of the codes of every row.
+"""Binning in a database: cuts and categories of columns, and a table of the codes of every row.
 
-Cuts of a column (`propose_bins`) come from what is fastest for its values: counts by cells and the values near the
-cuts, a window that ranks all rows, or counts of its distinct values. Codes (`store_bins`) come from a binary search in
-SQL, which starts from the cell that the value is in (`Cells`).
+Cuts of a column (`propose_bins`) are computed in the fastest way for its values: from counts by cells and the values
+near the cuts, from a window function that ranks all rows, or from counts of distinct values. Codes (`store_bins`) are
+computed by a binary search in SQL that starts at the cell of the value (`Cells`).
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class SqlColumn:
 
     @property
     def sql(self) -> str:
-        """The column, as an expression over the source."""
+        """The column as an expression over the source."""
         column = f"source.{self.name}"
         # An ENUM has an order of its own, and a collation may take different strings for equal.
         return EXACT_TEXT.format(x=column) if self.type.name == "string" else column
@@ -95,13 +95,13 @@ class CountedRows:
     source
         Their table, view or query.
     n_rows
-        How many there are.
+        Their number.
     sample
-        The condition on ``source`` that cuts look at a row.
+        The condition on ``source`` for a row to contribute to cuts.
     n
-        A column that says how many rows of the data a row stands for; by default one.
+        The column with the number of rows of the data that a row stands for; one by default.
     read_again
-        Whether reading them twice takes no long time.
+        Whether a second read is cheap.
     """
 
     source: str
@@ -112,7 +112,7 @@ class CountedRows:
 
     @classmethod
     def of_source(cls, session: DuckDBSession, n_rows: int, positions: RowPositions | None = None) -> CountedRows:
-        """Return the rows of a session's source, given the number of all rows and the positions of these among them."""
+        """Return the rows of a session's source, from the number of all rows and the positions of these among them."""
         source, condition = session.source, "TRUE"
         position = session.column("position")
         sample = cls.sample_of(n_rows, position)
@@ -123,7 +123,7 @@ class CountedRows:
 
     @staticmethod
     def sample_of(n_rows: int, position: str) -> str | None:
-        """Return the condition that cuts look at a row, given its column with the position; None if at all."""
+        """Return the condition for a row to contribute to cuts, from its position column; None if all rows do."""
         sample = sample_condition(n_rows)
         if sample is None:
             return None
@@ -131,7 +131,7 @@ class CountedRows:
         return f"source.{position} % {modulus} * {multiplier} % {2**32} < {bound}"
 
     def copied(self, session: DuckDBSession, columns: Mapping[int, SqlColumn]) -> tuple[CountedRows, list[SqlColumn]]:
-        """Copy columns to a table of their own, where they are ``value_0``, ...; return its rows and columns."""
+        """Copy columns to a new table, as ``value_0``, ``value_1``, ...; return its rows and columns."""
         table, sampled, n = session.table("values"), "TRUE", None
         read = [f"source.{column.name} AS value_{number}" for number, column in columns.items()]
         if self.sample != "TRUE":
@@ -160,7 +160,7 @@ class CountedRows:
 
 
 def batches_of(items: Sequence[Item]) -> list[Sequence[Item]]:
-    """Return a sequence in parts of at most `MAX_AT_ONCE`; no part of an empty one."""
+    """Split a sequence into parts of at most `MAX_AT_ONCE`; an empty one has no parts."""
     return [items[start : start + MAX_AT_ONCE] for start in range(0, len(items), MAX_AT_ONCE)]
 
 
@@ -173,9 +173,9 @@ def propose_bins(
 ) -> Bins:  # fmt: skip
     """Return the bins of one column: its categories, or cuts as by `frameboost.binning.bins.cut_positions`.
 
-    ``sample`` has some of its values, ascending. If more of them are distinct than ``max_bin``, rows are counted by
-    cells and values read near the cuts, or ranks are computed by a window over all rows; otherwise values are counted
-    first, which is slower where most values are distinct.
+    ``sample`` has some of its values, ascending. If it has more than ``max_bin`` distinct values, rows are counted by
+    cells and values are read near the cuts, or all rows are ranked by a window function. Otherwise values are counted
+    first, which is slower if most values are distinct.
     """
     if column.type.is_categorical:
         return read_categories(session, feature, column, missing=missing, source=rows.source)
@@ -196,7 +196,7 @@ def propose_bins(
 def bins_between(
     feature: Feature, kind: FeatureType, below: Sequence[object], cuts: Sequence[object], *, missing: bool
 ) -> Bins:
-    """Return the bins of a feature from results of `physical_sql`: the cuts, and for each the value before it."""
+    """Return the bins of a feature from results of `physical_sql`: the cuts, and the value before each."""
     starts, before = (tuple([from_database(kind, value) for value in values]) for values in (cuts, below))
     return Bins(feature, starts, missing, before if kind.is_float else ())
 
@@ -204,7 +204,7 @@ def bins_between(
 def read_categories(
     session: DuckDBSession, feature: Feature, column: SqlColumn, *, missing: bool, source: str | None = None
 ) -> Bins:
-    """Return the bins of a column of categories, of the session's source or of another table."""
+    """Return the bins of a categorical column, of the session's source or of another table."""
     value = column.sql if column.type.name == "string" else physical_sql(column.type, column.sql)
     rows = session.rows(render("categories", source=source or session.source, column=value))
     known = [category for (category,) in rows]
@@ -227,9 +227,9 @@ def from_database(kind: FeatureType, value: object) -> Physical:
 def sample_columns(
     session: DuckDBSession, columns: Sequence[SqlColumn], max_bin: int, source: str | None = None
 ) -> list[Values]:
-    """Return some present values of each column, ascending but for texts of decimals; none of a string column.
+    """Return some present values of each column, ascending except for texts of decimals; none for string columns.
 
-    They are of the session's source, unless another table is named.
+    The table is the session's source by default.
     """
     values = ", ".join(
         f'{_plain(column)} AS "{i}"' for i, column in enumerate(columns) if not column.type.is_categorical
@@ -252,7 +252,7 @@ def _present(values: Values | np.ma.MaskedArray[Any, Any]) -> Values:
 
 
 def count_values(session: DuckDBSession, column: SqlColumn, n_rows: int, positions: RowPositions) -> ValueCounts:
-    """Return `ShardEngine.count_values` of a numeric column, given the positions of its rows among all rows."""
+    """Return `ShardEngine.count_values` of a numeric column, from the positions of its rows among all rows."""
     rows = CountedRows.of_source(session, n_rows, positions)
     read = session.columns(render("count_values", **rows.parts(column)))
     counts = read["n"].astype(np.int64)
@@ -277,13 +277,13 @@ def _cell_cuts(
     max_bin: int,
     parts: Mapping[str, object],
 ) -> npt.NDArray[np.generic] | None:
-    """Return the gaps at the cuts of a column (see `gaps_at`), or None if another way is needed, or faster.
+    """Return the gaps at the cuts of a column (see `gaps_at`), or None if another way is necessary, or faster.
 
-    Rows are counted by cells of equal width, then values are read near the cuts. Say the eight values 1, 2, 4, 5, 6, 7,
-    8, 9 are to have two bins, so the cut is the lowest of the upper four. Three cells, of values from 1, 4 and 7, hold
-    2, 3 and 3 rows. The first cell holds rows 0 and 1, which are of the lower half, the last rows 5 to 7, of the upper
-    half. Only the second, of rows 2 to 4, has rows of both, so its values 4, 5 and 6 are read: row 4 is the cut, 6.
-    Sorting the whole column takes five times as long.
+    Rows are counted by cells of equal width, then values are read near the cuts. Example: two bins for the eight values
+    1, 2, 4, 5, 6, 7, 8, 9, so that the cut is the lowest of the upper four. Three cells, from 1, 4 and 7, have 2, 3 and
+    3 rows. The first cell has rows 0 and 1, in the lower half, the last rows 5 to 7, in the upper half. Only the
+    second, with rows 2 to 4, has rows of both halves, so its values 4, 5 and 6 are read: row 4 is the cut, 6. Sorting
+    the whole column takes five times as long.
 
     ``sample`` has some of its values, ascending; ``parts`` are the parts of a statement over the column.
     """
@@ -316,9 +316,9 @@ def _cell_cuts(
 
 
 def _cell(kind: FeatureType, sample: Values) -> str | None:
-    """Return the SQL of the number of ``value``'s cell, or None if there are no such cells.
+    """Return the SQL of the cell index of ``value``, or None if there are no such cells.
 
-    It is a monotone function of the value, also as floating point arithmetic rounds it.
+    It is a monotone function of the value, also under floating-point rounding.
     """
     if kind.name not in NUMBERS or not len(sample):
         return None
@@ -344,19 +344,19 @@ def store_bins(
     Parameters
     ----------
     session, bins, columns, roles
-        What to store of the session's source.
+        The columns of the session's source to store.
     in_order
-        Whether to keep its order at the cost of a sort; only where rows are identified by position.
+        Whether to keep its order at the cost of a sort; only if rows are identified by position.
     table
         Another table to read instead.
     more_joins
-        Joins to it, whose columns ``roles`` may name.
+        Joins to it; ``roles`` may refer to their columns.
     numbers
-        The numbers of the features, by which the columns are named; by default they count from 0.
+        The feature indices for the column names; from 0 by default.
     sorted_by
-        The role to sort the rows by; by default they are not.
+        The role to sort the rows by; unsorted by default.
     stored
-        What to store, as expressions over the codes and roles; by default all of them.
+        The expressions over codes and roles to store; all codes and roles by default.
     """
     numbers = range(len(bins)) if numbers is None else numbers
     if len(bins) > MAX_AT_ONCE:
@@ -409,7 +409,7 @@ def store_bins(
 
 
 def _joined(session: DuckDBSession, parts: Sequence[str], columns: str, *, in_order: bool, sorted_by: str = "") -> str:
-    """Store columns of tables that are joined by position in one table, and drop these; return its name."""
+    """Store columns of tables joined by position in one table, and drop these tables; return its name."""
     made = session.table("bins")
     keeps_order = session.setting("preserve_insertion_order")
     order = sorted_by or (f"{parts[0]}.rowid" if in_order or not keeps_order else "")
@@ -425,7 +425,7 @@ def _joined(session: DuckDBSession, parts: Sequence[str], columns: str, *, in_or
 
 
 def _ordered(session: DuckDBSession, table: str | None, *, in_order: bool) -> tuple[str, list[str], str]:
-    """Return the source, the further columns to read from it, and the clause that keeps its order."""
+    """Return the source, the additional columns to read from it, and the clause that keeps its order."""
     if not in_order:
         return table or session.source, [], ""
     # Rows may come out of the parallel joins with cuts and categories in another order.
@@ -440,7 +440,7 @@ def store_columns(
     session: DuckDBSession, bins: Sequence[Bins], columns: Sequence[SqlColumn], roles: Mapping[str, str], *,
     in_order: bool,
 ) -> str:  # fmt: skip
-    """Store every row's values (of a string feature the category's code), label, weight and other roles.
+    """Store every row's values (codes for string features), label, weight and other roles.
 
     Return the name of the temporary table: ``value_0``, or ``bin_0`` for a string feature, and so on, then the roles.
     ``in_order`` is as for `store_bins`.
@@ -469,9 +469,9 @@ def store_columns(
 def store_codes(
     session: DuckDBSession, bins: Sequence[Bins], columns: Sequence[SqlColumn], stored: str, first: int = 0
 ) -> str:  # fmt: skip
-    """Store the bin of every value of a table made by `store_columns`, row by row; return the new table's name.
+    """Store the bin of every value of a table made by `store_columns`; return the new table's name.
 
-    ``first`` is the number of the first feature.
+    ``first`` is the index of the first feature.
     """
     if len(bins) > MAX_AT_ONCE:
         groups = enumerate(zip(batches_of(bins), batches_of(columns), strict=True))
@@ -538,13 +538,13 @@ def _list(kind: FeatureType, cuts: Sequence[Physical]) -> str:
 
 
 def _search_start(i: int, column: str, bins: Bins, cells: Cells | None) -> list[str]:
-    """Return the columns that the search needs for feature ``i``: its value, its cuts, and the bin to start at."""
+    """Return the columns that the search needs for feature ``i``: its value, its cuts, and the initial bin."""
     start = "CAST(0 AS BIGINT)" if cells is None else cells.start(column, f"cuts.below_{i}")
     return [f"{column} AS value_{i}, {start} AS bin_{i}", *([f"cuts.cuts_{i}"] if bins.cuts else [])]
 
 
 def _search(rows: str, bins: Sequence[Bins], cells: Sequence[Cells | None], numbers: Sequence[int]) -> str:
-    """Return the rows after all steps of the search, which are powers of two, the largest first."""
+    """Return the rows after all steps of the search; steps are powers of two, in descending order."""
     n_steps = [len(b.cuts).bit_length() if c is None else c.n_steps for b, c in zip(bins, cells, strict=True)]
     for bit in reversed(range(max(n_steps, default=0))):
         step = 1 << bit
@@ -558,7 +558,7 @@ def _search(rows: str, bins: Sequence[Bins], cells: Sequence[Cells | None], numb
 
 
 def _category_join(session: DuckDBSession, alias: str, bins: Bins, column: SqlColumn) -> str:
-    """Return a join that numbers a feature's categories, by a table made for it."""
+    """Return a join that maps a feature's categories to numbers, by a new table."""
     table, kind, categories = session.table(alias), column.type.values, bins.feature.categories
     if kind.name == "string":
         texts = list(map(str, categories))
@@ -585,15 +585,14 @@ def _category_join(session: DuckDBSession, alias: str, bins: Bins, column: SqlCo
 
 @dataclass(frozen=True, slots=True)
 class Cells:
-    """Cells of equal width over a column's cuts: the search for a bin starts from the value's cell.
+    """Cells of equal width over a column's cuts: the search for a bin starts at the value's cell.
 
-    Say the cuts are 1, 2, 3, 10, and the cells are 3 wide and centred on 1, 4, 7 and 10. They hold the cuts {1, 2},
-    {3}, {} and {10}, so 0, 2, 3 and 3 cuts are in lower cells: a value in the second cell starts at bin 2, with one cut
-    to compare.
+    Example: the cuts are 1, 2, 3, 10, and the cells are 3 wide and centred on 1, 4, 7 and 10. They contain the cuts {1,
+    2}, {3}, {} and {10}, so 0, 2, 3 and 3 cuts are in lower cells: the search for a value in the second cell starts at
+    bin 2, with one cut to compare.
 
-    The number of a cell is a monotone function of the value, also as floating point arithmetic rounds it. So cuts in
-    lower cells are not above the value, and cuts in higher cells are: only those in the value's cell are left to
-    compare.
+    The cell index is a monotone function of the value, also under floating-point rounding. So cuts in lower cells are
+    not above the value, and cuts in higher cells are: only cuts in the value's cell remain to be compared.
 
     Attributes
     ----------
@@ -606,7 +605,7 @@ class Cells:
     below
         The number of cuts in lower cells, for each cell.
     n_steps
-        The number of steps that are left to search: 2^(n_steps - 1), ..., 2, 1.
+        The number of steps of the search within a cell: 2^(n_steps - 1), ..., 2, 1.
     """
 
     kind: FeatureType
@@ -618,7 +617,7 @@ class Cells:
 
     @classmethod
     def of(cls, kind: FeatureType, cuts: Sequence[Physical]) -> Cells | None:
-        """Return the cells for cuts in ascending order, or None if they would not save enough steps."""
+        """Return the cells for ascending cuts, or None if they would not save enough steps."""
         if kind.name not in NUMBERS or len(cuts).bit_length() <= _MIN_STEPS_SAVED:
             return None
         best = None
@@ -638,7 +637,7 @@ class Cells:
         return best if best.n_steps + _MIN_STEPS_SAVED <= len(cuts).bit_length() else None
 
     def start(self, column: str, below: str) -> str:
-        """Return the SQL of the bin to start from, given a column and the list ``below`` in SQL."""
+        """Return the SQL of the initial bin, from a column and the list ``below`` in SQL."""
         low, high = (literal(self.kind, cut) for cut in (self.low, self.high))
         number = f"(CAST({column} AS DOUBLE) - {float_literal(float(self.low))}) * {float_literal(self.scale)}"
         return (

@@ -1,16 +1,16 @@
 """Gradient boosting inside a database: each step of training is a statement of ``sql/``, on the user's connection.
 
-1. Cuts and codes: the number of the bin of every value, with labels and weights, becomes a temporary table, the *bins*
+1. Cuts and codes: the bin index of every value, with labels and weights, is stored in a temporary table, the *bins*
    (`frameboost.engines.duckdb.binning`). All other tables are made from it and joined to it by position.
 2. Margins: a table for each output.
 3. For each round, a table of g and h, from labels and margins, rounded so that sums are exact (`GradientTable`).
 4. For each level of a tree, g and h are summed by node and bin: as group-bys (`HistogramQuery`), or by a kernel over
    the rows that the database reads (`BatchSums`). From these histograms training chooses splits.
-5. Splits are put off until rows must be in their nodes, and then are one ``CASE`` (`RowNodes`).
-6. The value of its leaf is added to the margin of every row.
+5. Splits are deferred until nodes of rows are read, and then executed as one ``CASE`` (`RowNodes`). 6. The leaf value
+of every row is added to its margin.
 
-`TableEngine` has the rows: labels, margins, terms of metrics, aggregates. `DuckDBEngine` has what grows trees, in the
-order of these steps. The parts that they are made of follow below.
+`TableEngine` has the rows: labels, margins, terms of metrics, aggregates. `DuckDBEngine` grows trees, in the order of
+these steps. Their parts follow below.
 """
 
 from __future__ import annotations
@@ -103,14 +103,14 @@ Packing = Callable[[Mapping[str, int]], list[str]]
 
 
 class FeatureTables(Protocol):
-    """The tables that the values of the features are in: one relation, or those of a star.
+    """The tables of the features: one relation, or those of a star.
 
     Attributes
     ----------
     has_keys
-        Whether rows have keys, and are therefore added up by kernels.
+        Whether rows have keys, and are therefore summed by kernels.
     sorted_by
-        The key that the rows are sorted by once bins are stored, empty if there is none.
+        The key that the rows are sorted by once bins are stored, empty without one.
     """
 
     has_keys: bool
@@ -118,29 +118,29 @@ class FeatureTables(Protocol):
 
     @property
     def features(self) -> Sequence[int]:
-        """The features whose codes the rows have."""
+        """The features with codes by row."""
 
     @property
     def dimensions(self) -> Sequence[KeyCodes]:
-        """The features that the rows have by keys, once bins are stored."""
+        """The features with codes by key, once bins are stored."""
 
     def count_missing(self) -> list[int]:
-        """Return the number of rows, then for each feature how many have it missing."""
+        """Return the number of rows, then the number of missing values of each feature."""
 
     def counted_rows(self) -> list[tuple[CountedRows, Sequence[int]]]:
-        """Return the tables as cuts come from them, each with the numbers of its features."""
+        """Return the tables that cuts come from, each with the indices of its features."""
 
     def store_bins(
         self, bins: Sequence[Bins], roles: Mapping[str, str], packing: Packing | None, *, in_order: bool
     ) -> str:
-        """Store the codes and the roles of every row, packed if there is a ``packing``; return the table's name."""
+        """Store the codes and roles of every row, packed if there is a ``packing``; return the table's name."""
 
     def goes_left(self, split: Split, missing: int) -> str | None:
-        """Return the condition that a row goes left by its key, None where it has the code; ``missing`` is the last."""
+        """Return the condition for a row to go left by key, None if it has the code; ``missing`` is the last code."""
 
 
 class OneTable:
-    """`FeatureTables` of one relation, which is the source of its session."""
+    """`FeatureTables` of one relation, the source of its session."""
 
     has_keys = False
     dimensions = ()
@@ -153,7 +153,7 @@ class OneTable:
 
     @property
     def features(self) -> Sequence[int]:
-        """See `FeatureTables`: all."""
+        """See `FeatureTables`: all features."""
         return range(len(self._columns))
 
     def count_missing(self) -> list[int]:
@@ -189,26 +189,25 @@ class OneTable:
 class TableEngine:
     """The rows of an engine over a DuckDB relation.
 
-    They are temporary tables of the caller's connection, which DuckDB spills to disk: the binned columns, and beside
-    them margins, gradients and nodes. Tables are joined by position: all are made from the first by statements that
-    keep its order.
+    They are temporary tables of the caller's connection, which DuckDB spills to disk: the binned columns, margins,
+    gradients and nodes. Tables are joined by position: all are made from the first by statements that keep its order.
 
     Parameters
     ----------
     session
-        Where the relation lives.
+        The session of the relation.
     features
-        The features, as the model knows them.
+        The features of the model.
     columns
-        The same as the database has them. Physical values are the same in both.
+        The same features as columns of the database, with the same physical values.
     roles
-        Role -> quoted column name. ``label`` is always there; without ``weight`` every weight is 1.
+        Role -> quoted column name. ``label`` is required; without ``weight`` every weight is 1.
     queries
         The column of the role ``qid``, if there is one.
     in_order
-        Whether rows must keep the order of the relation, as where they are sampled by position.
+        Whether rows must keep the order of the relation, for example to be sampled by position.
     tables
-        Where the features are: in the relation by default.
+        The tables of the features; the relation by default.
     """
 
     def __init__(
@@ -258,28 +257,28 @@ class TableEngine:
 
     @property
     def bins(self) -> str:
-        """The table that all others are made from: codes or values, and the roles."""
+        """The table that all others derive from: codes or values, and the roles."""
         assert self._bins is not None
         return self._bins
 
     @property
     def keeps_order(self) -> bool:
-        """Whether DuckDB writes rows in the order in which it reads them, as it does by default."""
+        """Whether DuckDB writes rows in the order of reading, as it does by default."""
         return bool(self.session.setting("preserve_insertion_order"))
 
     @property
     def in_bin_order(self) -> str:
-        """The clause by which a statement over the bins keeps their order."""
+        """The clause that keeps the order of the bins in a statement over them."""
         return "" if self.keeps_order else f"ORDER BY {self._bins}.rowid ASC"
 
     @property
     def _in_order(self) -> str:
-        """The clause by which a statement over `query` keeps the order of the bins."""
+        """The clause that keeps the order of the bins in a statement over `query`."""
         windows = any(isinstance(term, Cumulative | QueryWindow) for term in self._terms.values())
         return "ORDER BY position ASC" if windows or not self.keeps_order else ""
 
     def replace_table(self, old: str | None, part: str, statement: str, **parts: object) -> str:
-        """Run a statement that creates a table, in place of the old one if there is one; return its name."""
+        """Run a statement that creates a table, and drop the old one, if any; return the name."""
         table = old or self.session.table(part)
         self.session.run(render(statement, **{part: table}, **parts))
         return table
@@ -289,14 +288,14 @@ class TableEngine:
     def query(
         self, expressions: Sequence[Scalar] | None = None, more: Mapping[str, str] = MappingProxyType({})
     ) -> tuple[str, dict[str, str]]:
-        """Return a query of the rows with all columns that expressions may name, and the columns' names in it.
+        """Return a query of the rows with all columns that expressions may use, and the names of these columns.
 
         Parameters
         ----------
         expressions
-            The expressions; by default any. DuckDB plans all columns of a query, of which K classes have some 2 K.
+            The expressions; any by default. DuckDB plans all columns of a query, about 2 K for K classes.
         more
-            More columns: name -> table.
+            Additional columns: name -> table.
         """
         terms = self._terms if expressions is None else used_terms(self._terms, expressions)
         if self._bins is None:
@@ -322,17 +321,17 @@ class TableEngine:
 
     @property
     def _role_table(self) -> str:
-        """The table that roles are read from: that of the only margin has them too, which saves a join."""
+        """The table of the roles; with a single margin they are in its table, which saves a join."""
         return next(iter(self._margins.values())) if len(self._margins) == 1 else self.bins
 
     @property
     def _row_roles(self) -> list[str]:
-        """The roles but for the numbers that leaves may have slopes of, which stay with the bins."""
+        """The roles except the numbers of linear leaves, which stay in the bins."""
         return [role for role in self.roles if not role.startswith(linear_role(""))]
 
     @property
     def _unit_weight(self) -> list[str]:
-        """The column of weights where the rows bring none; it is not stored."""
+        """The weight column of unweighted rows; it is not stored."""
         return [] if "weight" in self.roles else ["1e0 AS weight"]
 
     def _with_terms(
@@ -358,7 +357,7 @@ class TableEngine:
                 self._fixed_keys[name] = key
 
     def store_terms(self) -> None:
-        """Store the terms that are defined, once for all that follows: for rows of a relation as they are."""
+        """Store the defined terms for all later calls, for rows with constant margins."""
         rows, names = self.query()
         columns = [*self.roles, *self._terms]
         self._bins = self.replace_table(
@@ -369,7 +368,7 @@ class TableEngine:
         self._fixed, self._fixed_keys = FixedTerms(self.roles), {}
 
     def _store_fixed_terms(self) -> None:
-        """Store the terms that are the same in every round, of those defined so far."""
+        """Store the terms defined so far that are constant over rounds."""
         new = {name: key for name, key in self._fixed_keys.items() if key not in self._stored}
         if new:
             rows, _ = self.query()
@@ -379,7 +378,7 @@ class TableEngine:
             self._stored |= {key: (table, name) for name, key in new.items()}
 
     def aggregate(self, aggregates: Mapping[str, Aggregate]) -> dict[str, float | None]:
-        """See `Engine.aggregate`; what is the same in every round is kept."""
+        """See `Engine.aggregate`; results that are constant over rounds are cached."""
         return self._fixed.aggregated(aggregates, self._aggregated_by_query)
 
     def _aggregated_by_query(self, aggregates: Mapping[str, Aggregate]) -> dict[str, float | None]:
@@ -519,7 +518,7 @@ class TableEngine:
 
 @dataclass(frozen=True)
 class _Scores:
-    """The distinct scores, computed by each aggregation; nothing is kept."""
+    """The distinct scores, recomputed for each aggregation."""
 
     rows: TableEngine
     score: Scalar
@@ -535,7 +534,7 @@ class _Scores:
 
 
 def _present_double(column: str) -> str:
-    """Return a column as DOUBLE, NaN as NULL: both mean that the value is missing."""
+    """Return a column as DOUBLE, with NaN as NULL: both are missing values."""
     return f"CASE WHEN isnan(CAST(source.{column} AS DOUBLE)) THEN NULL ELSE CAST(source.{column} AS DOUBLE) END"
 
 
@@ -549,7 +548,7 @@ def _term_sql(term: Scalar | Cumulative | QueryWindow, names: Mapping[str, str])
 
 
 def _window_sql(window: QueryWindow, names: Mapping[str, str]) -> str:
-    """Return a window function over each row's query; the rows have the columns ``qid`` and ``position``."""
+    """Return a window function over each row's query; rows have the columns ``qid`` and ``position``."""
     value = window.value.to_sql(names)
     match window.function:
         case "rank":  # ties: the row that comes first
@@ -611,7 +610,7 @@ class DuckDBEngine(TableEngine):
 
     @property
     def packing(self) -> Packing | None:
-        """How codes are packed in what is stored; None if they are not."""
+        """The packing of codes in the stored table; None without packing."""
         return None
 
     def close(self) -> None:
@@ -632,9 +631,9 @@ class DuckDBEngine(TableEngine):
         return super().compute_gradients(gradients, others, offsets)
 
     def _sort_rows(self) -> None:
-        """Put the rows in the order of the first tree's leaves, once.
+        """Sort the rows by the leaves of the first tree, once.
 
-        Later trees split in similar places, so the rows of a node then lie in few chunks, and DuckDB skips the others.
+        Later trees have similar splits, so the rows of a node are then in few chunks, and DuckDB skips the others.
         """
         self._may_sort = False
         nodes, _ = self.nodes.table()
@@ -689,7 +688,7 @@ class DuckDBEngine(TableEngine):
 
     @property
     def row_nodes(self) -> RowNodes:
-        """The same in a table."""
+        """The nodes of the rows, in a table."""
         assert self._nodes is not None
         return self._nodes
 
@@ -700,7 +699,7 @@ class DuckDBEngine(TableEngine):
 
     @property
     def sums_by_kernel(self) -> bool:
-        """Whether histograms are summed by kernels, and not by group-bys."""
+        """Whether histograms are summed by kernels instead of group-bys."""
         return self.tables.has_keys or kernel_pays(self.n_threads)
 
     def histograms(self, nodes: Sequence[int], out: FloatArray, indices: IntArray) -> None:
@@ -713,7 +712,7 @@ class DuckDBEngine(TableEngine):
         out[indices] = self._sums_by_bin(nodes, self.gh.numbers, totals)
 
     def _sum_by_kernel(self, nodes: Sequence[int], gh: tuple[str, str], out: FloatArray, indices: IntArray) -> None:
-        """Write the histograms of two numbers of each row."""
+        """Write the histograms of two numbers per row."""
         first, rows = self._rows_of(nodes)
         sums = BatchSums(self.session, self.layout, self.tables.features, self.tables.dimensions)
         is_root = self.row_nodes.is_root
@@ -737,7 +736,7 @@ class DuckDBEngine(TableEngine):
             out[indices, :, 0] = self._sums_by_bin(nodes, {"n": counted}, None)[..., 0]
 
     def rows_in(self, nodes: Sequence[int]) -> float:
-        """Return about how many rows are in some nodes."""
+        """Return the approximate number of rows in some nodes."""
         return sum(self._stats[node].H for node in nodes) / max(self._stats[0].H, 1e-300) * self.n_rows
 
     def _sums_by_bin(self, nodes: Sequence[int], numbers: Mapping[str, str], totals: FloatArray | None) -> FloatArray:
@@ -747,7 +746,7 @@ class DuckDBEngine(TableEngine):
         return query.run(len(nodes), totals, first, is_root=self.row_nodes.is_root)
 
     def _rows_of(self, nodes: Sequence[int]) -> tuple[int, str]:
-        """Return the first of the numbers that the nodes get in a row, and the tables of codes, g and h, and nodes."""
+        """Return the first of the consecutive numbers of the nodes, and the tables of codes, g and h, and nodes."""
         first = self.row_nodes.settle(nodes)
         return first, " POSITIONAL JOIN ".join([self._codes or self.bins, self.gh.table, *self.row_nodes.tables])
 
@@ -761,7 +760,7 @@ class DuckDBEngine(TableEngine):
                 self._outputs |= {left: of_left, right: self._outputs[node] - of_left}
 
     def goes_left(self, split: Split) -> str:
-        """Return the condition, over the columns of the bins, that a row goes left."""
+        """Return the condition for a row to go left, over the columns of the bins."""
         column, missing = f"bin_{split.feature}", self.layout.bins[split.feature].missing
         by_key = self.tables.goes_left(split, missing)
         if by_key is not None:
@@ -778,11 +777,11 @@ class DuckDBEngine(TableEngine):
         self._add({node: float_literal(value) for node, value in values.items()}, margin)
 
     def _add(self, values: Mapping[int, str], margin: str) -> None:
-        """Add the value of each row's leaf, as SQL, to its margin."""
+        """Add the leaf value of each row, as SQL, to its margin."""
         self._add_to(margin, self.nodes.case(values), self.nodes.sources)
 
     def _add_to(self, margin: str, leaves: str, sources: Sequence[str]) -> None:
-        """Add an expression over tables that are joined by position to a margin."""
+        """Add an expression over tables joined by position to a margin."""
         old = self._margins[margin]
         self._margins[margin] = self.replace_table(
             old, "margins", "add_leaves", rows=" POSITIONAL JOIN ".join([*sources, old]),
@@ -851,7 +850,7 @@ class DuckDBEngine(TableEngine):
 
 
 class TreeGradients(NamedTuple):
-    """The g and h that a tree is grown on: their table, and the names of the two columns."""
+    """The g and h of the current tree: their table, and the names of the two columns."""
 
     table: str
     g: str
@@ -859,17 +858,17 @@ class TreeGradients(NamedTuple):
 
     @property
     def numbers(self) -> dict[str, str]:
-        """The two columns as ``g`` and ``h``."""
+        """The columns, renamed to ``g`` and ``h``."""
         return {"g": self.g, "h": self.h}
 
 
 class GradientTable:
-    """The gradients of a round, row by row in the order of the bins.
+    """The gradients of a round, in the row order of the bins.
 
     Attributes
     ----------
     table
-        Its name, None before the first round and while the next is computed.
+        Its name, None before the first round and during the computation of the next.
     names
         Its columns: ``g_0``, ``h_0``, ``g_1``, ...
     """
@@ -889,7 +888,7 @@ class GradientTable:
     def store(
         self, numbers: Mapping[str, Scalar], rows: str, names: Mapping[str, str], *, in_order: str, bins: str
     ) -> None:
-        """Compute numbers over a query of the rows into a new table."""
+        """Store numbers computed over a query of the rows in a new table."""
         columns = ", ".join(f"CAST({number.to_sql(names)} AS DOUBLE) AS {name}" for name, number in numbers.items())
         table = self._session.table("gradients")
         self._session.run(
@@ -898,7 +897,7 @@ class GradientTable:
         self.table, self.names = table, tuple(numbers)
 
     def of_tree(self, output: int, sample: Sample | None, positions: RowPositions, in_order: str) -> TreeGradients:
-        """Return g and h of an output; with a sample, from a table that has zeros in the rows left out.
+        """Return g and h of an output; with a sample, from a table with zeros in other rows.
 
         Rows are drawn by their position among all rows (``positions``).
         """
@@ -907,7 +906,7 @@ class GradientTable:
     def of_outputs(
         self, outputs: Iterable[int], sample: Sample | None, positions: RowPositions, in_order: str
     ) -> list[TreeGradients]:  # fmt: skip
-        """Return g and h of several outputs, all in one table; a row of a sample is drawn once."""
+        """Return g and h of several outputs, in one table; each row is drawn once."""
         stored = [TreeGradients(str(self.table), f"g_{output}", f"h_{output}") for output in outputs]
         if sample is None:
             return stored
@@ -948,14 +947,13 @@ class HistogramQuery:
     Attributes
     ----------
     session
-        Runs it.
+        The session.
     layout
         The bins of all features.
     rows
-        The tables to select from, joined by position: bin_0, ..., the numbers and, unless all rows are in one node,
-        ``node``.
+        The tables, joined by position: bin_0, ..., the numbers and, unless all rows are in one node, ``node``.
     numbers
-        The columns to sum, by the names of their sums: ``g`` and ``h``, or these of each of several outputs in turn.
+        The columns to sum, by the names of their sums: ``g`` and ``h``, or g and h of each output in turn.
     """
 
     session: DuckDBSession
@@ -964,9 +962,9 @@ class HistogramQuery:
     numbers: Mapping[str, str]
 
     def run(self, n_nodes: int, totals: FloatArray | None, first: int, *, is_root: bool) -> FloatArray:
-        """Return the histograms of nodes numbered in a row from ``first``, float64 (nodes, slots, numbers).
+        """Return the histograms of consecutive nodes from ``first``, float64 (nodes, slots, numbers).
 
-        ``totals`` are the sums of each node, (nodes, numbers), if these are known, which makes the query faster. With
+        ``totals`` are the sums of each node, (nodes, numbers), if known, which makes the query faster. With
         ``is_root``, all rows are in the only node, and there is no table of nodes.
         """
         strides = np.array(self.layout.strides())
@@ -990,19 +988,19 @@ class HistogramQuery:
 
     @staticmethod
     def _shared(strides: IntArray) -> IntArray:
-        """Return distances between the keys of adjacent nodes at which the nodes share a key.
+        """Return strides between the keys of adjacent nodes at which the nodes share a key.
 
-        They are one less than the number of codes: the last code of a node shares its key with the first code of the
-        next node. So the keys of 16 nodes of 256 codes, 0 to 4080, fit a perfect hash table of 12 bits.
+        They are the number of codes minus 1: the last code of a node shares its key with the first code of the next
+        node. So the keys of 16 nodes of 256 codes, 0 to 4080, fit into a perfect hash table of 12 bits.
         """
         return np.maximum(strides - 1, 1)
 
     def _separated(self, sums: FloatArray, totals: FloatArray, strides: IntArray) -> FloatArray:
-        """Return the histograms, given the sums by key, where a node's last code is in the next node's first.
+        """Return the histograms from the sums by key, if a node's last code shares the key of the next node's first.
 
-        A node's last code is its total minus its other codes, which is exact as all sums are on a grid. Say three codes
-        of two nodes have the sums 1, 2, 3 and 4, 5, 6. By key that is 1, 2, 3 + 4, 5, 6. With the first total, 6, the
-        last code of the first node is 6 - (1 + 2) = 3, and the first code of the second is 7 - 3 = 4.
+        The sum of a node's last code is its total minus its other sums, which is exact as all sums are on a grid.
+        Example: three codes of two nodes have the sums 1, 2, 3 and 4, 5, 6. By key they are 1, 2, 3 + 4, 5, 6. With the
+        first total, 6, the last sum of the first node is 6 - (1 + 2) = 3, and the first sum of the second is 7 - 3 = 4.
         """
         offsets = self.layout.offsets
         last_codes = np.array([b.largest_code for b in self.layout.bins])
@@ -1031,7 +1029,7 @@ class HistogramQuery:
         return (range(start, min(start + size, n_features)) for start in range(0, n_features, size))
 
     def _statement(self, features: Sequence[int], first: int, n_nodes: int, strides: IntArray, is_of_part: str) -> str:
-        """Return the statement of the sums of some features by key, the index of the node * stride + code."""
+        """Return the statement for the sums of some features by key, the index of the node * stride + code."""
         added = ", ".join(f"SUM({name}) AS {name}" for name in self.numbers)
         keys = ", ".join(f"key_{i} := {self._key(i, strides[i], first, n_nodes)}" for i in features)
         return render(
@@ -1045,7 +1043,7 @@ class HistogramQuery:
 
     @staticmethod
     def _key(feature: int, stride: int, first: int, n_nodes: int) -> str:
-        """Return the key, in the narrowest type: narrow keys are grouped faster."""
+        """Return the key in the narrowest type: grouping by narrow keys is faster."""
         if n_nodes == 1:
             return f"bin_{feature}"
         n_keys = n_nodes * stride + 1
@@ -1058,14 +1056,14 @@ class HistogramQuery:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class KeyCodes:
-    """Features of which rows have no codes but a key, as of a dimension of a star.
+    """Features that rows have by a key instead of by codes, as those of a dimension of a star.
 
     Attributes
     ----------
     column
-        The column of the bins with the key.
+        The key column of the bins.
     features
-        The numbers of the features.
+        The indices of the features.
     codes
         Their codes by key, (keys, features), of uint8 or uint32.
     """
@@ -1081,18 +1079,18 @@ class KeyCodes:
 
 
 class BinSums:
-    """Histograms of some nodes, to which batches of rows are added.
+    """Histograms of some nodes, accumulated over batches of rows.
 
     Parameters
     ----------
     layout
         The bins of all features.
     dimensions
-        The features that the rows have by keys.
+        The features with codes by key.
     n_nodes
         The number of nodes.
     n_rows
-        About how many rows are in them, by which the faster way is chosen for each dimension.
+        The approximate number of their rows, to choose the faster way for each dimension.
     """
 
     def __init__(self, layout: SlotLayout, dimensions: Sequence[KeyCodes], n_nodes: int, n_rows: float) -> None:
@@ -1111,11 +1109,11 @@ class BinSums:
         Parameters
         ----------
         stored
-            The features whose codes come first in the columns; keys of the dimensions may follow.
+            The features with codes in the first columns; keys of the dimensions may follow.
         columns
             Unsigned codes and keys.
         indices, g, h
-            The index of each row's node, its g and its h.
+            The node index, g and h of each row.
         """
         from frameboost.binning.arrays import add_codes
         from frameboost.engines.duckdb.star.kernels import add_codes_of_keys
@@ -1135,7 +1133,7 @@ class BinSums:
         return sum(each.nbytes for each in (self._out, *self._by_key) if each is not None)
 
     def add_all(self, other: BinSums) -> None:
-        """Add all that was added to other sums of the same nodes."""
+        """Add other sums of the same nodes."""
         self._out += other._out
         for by_key, others in zip(self._by_key, other._by_key, strict=True):
             if by_key is not None and others is not None:
@@ -1152,7 +1150,7 @@ class BinSums:
 
 
 def sums_by_key_pay(n_keys: int, n_nodes: int, n_rows: float) -> bool:
-    """Whether to add up rows by node and key first, and the sums by bin of the keys' codes.
+    """Whether to sum rows by node and key first, and the sums then by bin of the keys' codes.
 
     >>> sums_by_key_pay(200, 1, 1e6), sums_by_key_pay(200, 16, 5e3), sums_by_key_pay(10**6, 1, 1e9)
     (True, False, False)
@@ -1163,14 +1161,14 @@ def sums_by_key_pay(n_keys: int, n_nodes: int, n_rows: float) -> bool:
 
 @dataclass(frozen=True)
 class BatchSums:
-    """A query of rows, which are added up by bin.
+    """A query of rows that a kernel sums by bin, batch by batch.
 
-    Nothing is held in memory but two batches and the sums; the rows stay in the database. With few threads this takes
-    half as long as group-bys (see `kernel_pays`).
+    Only two batches and the sums are in memory; the rows stay in the database. With few threads this takes half the
+    time of group-bys (see `kernel_pays`).
 
-    Over a star, a fact is read with its own codes and one key for each dimension, in place of the codes of all
-    attributes. Sums by key are then added to the bins of the key's codes, which are in memory. A group-by in the
-    database takes three times as long to sum by 20 attributes, and as long to sum by a million keys alone.
+    Over a star, a fact is read with its codes and one key per dimension, instead of the codes of all attributes. Sums
+    by key are then added to the bins of the keys' codes, which are in memory. A group-by in the database takes three
+    times as long to sum by 20 attributes, and as long to sum by a million keys alone.
 
     Attributes
     ----------
@@ -1179,9 +1177,9 @@ class BatchSums:
     layout
         The bins of all features.
     stored
-        The features whose codes the rows have.
+        The features with codes by row.
     dimensions
-        The features that they have by keys.
+        The features with codes by key.
     """
 
     session: DuckDBSession
@@ -1192,7 +1190,7 @@ class BatchSums:
     def histograms(
         self, rows: str, gh: tuple[str, str], first: int, n_nodes: int, n_rows: float, *, is_root: bool
     ) -> FloatArray:
-        """Return the histograms of nodes numbered in a row from ``first``, (nodes, slots, 2).
+        """Return the histograms of consecutive nodes from ``first``, (nodes, slots, 2).
 
         Parameters
         ----------
@@ -1203,7 +1201,7 @@ class BatchSums:
         first, n_nodes
             The nodes.
         n_rows
-            About how many rows are in them.
+            The approximate number of their rows.
         is_root
             Whether all rows are in the only node.
         """
@@ -1218,7 +1216,7 @@ class BatchSums:
         return sums.result()
 
     def _passes(self, keys: Sequence[str]) -> Iterator[tuple[Sequence[int], list[tuple[str, str]]]]:
-        """Yield the features of each pass over the rows, and the columns to read with their types; keys come last."""
+        """Yield the features of each pass over the rows, and the columns to read with their types, keys last."""
         bins = self.layout.bins
         for start in range(0, max(1, len(self.stored)), _MAX_READ):
             stored = self.stored[start : start + _MAX_READ]
@@ -1230,7 +1228,7 @@ class BatchSums:
         self, rows: str, gh: tuple[str, str], first: int, n_nodes: int, columns: Sequence[tuple[str, str]], *,
         is_root: bool,
     ) -> tuple[str, list[npt.DTypeLike]]:  # fmt: skip
-        """Return the statement that reads the rows, and the dtypes of its columns."""
+        """Return the statement that reads the rows, and the dtypes of the columns."""
         node = "0" if is_root else f"node - {first}"
         columns = [(node, "UINTEGER"), (gh[0], "DOUBLE"), (gh[1], "DOUBLE"), *columns]
         statement = render(
@@ -1246,59 +1244,59 @@ class BatchSums:
 
 
 class Nodes(Protocol):
-    """The node of every row while a tree grows: as a table here, or in memory (`frameboost.engines.duckdb.records`)."""
+    """The interface to the nodes of rows: in a table, or in memory (`frameboost.engines.duckdb.records`)."""
 
     def restart(self) -> None:
-        """Put all rows into the root of another tree."""
+        """Put all rows into the root of a new tree."""
 
     def move(self, splits: Mapping[int, tuple[Split, int, int]]) -> None:
-        """Put off splits: node -> (split, left child, right child)."""
+        """Defer splits: node -> (split, left child, right child)."""
 
     def table(self) -> tuple[str, Mapping[int, int]]:
-        """Return a table with the column ``node``, and the node of each of its numbers."""
+        """Return a table with the column ``node``, and the nodes of its numbers."""
 
     @property
     def sources(self) -> list[str]:
-        """The tables whose columns `case` reads."""
+        """The tables that `case` reads."""
 
     def case(self, values: Mapping[int, str]) -> str:
-        """Return an expression over `sources`: the value of the row's node after all splits."""
+        """Return an expression over `sources`: the value of each row's node after all splits."""
 
     def leaves(self) -> list[int]:
-        """Return the leaves of the tree so far."""
+        """Return the current leaves of the tree."""
 
     def drop(self) -> None:
-        """Drop what statements read."""
+        """Drop the tables that statements read."""
 
 
 class RowNodes:
-    """The nodes of all rows while a tree grows.
+    """The nodes of all rows while a tree grows, in a table.
 
-    Splits are put off until the children are read, so a level takes one statement, and the last level none: its splits
-    become part of the expression that adds leaf values. The statement also numbers nodes, the requested ones in a row,
-    so that ``node BETWEEN`` finds their rows, and node and bin make one dense key.
+    Splits are deferred until the children are read, so a level takes one statement, and the last level none: its splits
+    become part of the expression that adds leaf values. The statement also numbers nodes, the requested ones
+    consecutively, so that ``node BETWEEN`` selects their rows, and node and bin form one dense key.
 
-    Say the root 0 was split into 1 and 2, these into 3, 4 and 5, 6, and histograms of 3 and 6 are requested (4 and 5
-    follow by subtraction). The rows get the numbers ::
+    Example: the root 0 was split into 1 and 2, these into 3, 4 and 5, 6, and histograms of 3 and 6 are requested (4 and
+    5 follow by subtraction). The rows get the numbers ::
 
         node     3  6  4  5
         number   0  1  2  3          node BETWEEN 0 AND 1
 
-    At the next level, rows walk from the root again, and all numbers are new: ``CASE WHEN bin_0 < 2 THEN CASE ...``
-    reads the bins alone. With many old splits for each new one, as in best-first growth, rows go on from the table.
-    Then, if 4 is split into 7 and 8 and 8 is requested, only rows with the number 2 change: 8 gets the number 4, and 7
-    gets 5. Numbers that are no longer used stay free until the next tree.
+    At the next level, rows descend from the root again, and all numbers are new: ``CASE WHEN bin_0 < 2 THEN CASE ...``
+    reads only the bins. With many old splits per new one, as in best-first growth, rows descend from the nodes in the
+    table. Then, if 4 is split into 7 and 8 and 8 is requested, only rows with the number 2 change: 8 gets the number 4,
+    and 7 gets 5. Numbers no longer used stay free until the next tree.
 
     Parameters
     ----------
     session
         Where the rows are.
     bins
-        The table whose columns splits compare.
+        The table with the columns that splits compare.
     goes_left
-        Returns a split's condition that a row goes left.
+        A function that returns the condition of a split for a row to go left.
     in_order
-        The clause by which a statement over the bins keeps their order.
+        The clause that keeps the order of the bins in a statement over them.
     max_walked_again
         The most old splits for each new one to walk from the root again.
     """
@@ -1316,7 +1314,7 @@ class RowNodes:
         self.restart()
 
     def restart(self) -> None:
-        """Put all rows into the root of another tree; the table is outdated from now on."""
+        """Put all rows into the root of a new tree, which outdates the table."""
         self._is_stored = False  # whether there is a table of this tree; without, all rows are in the root
         self._numbers = {0: 0}  # node -> its number in the table
         self._next = 1
@@ -1334,13 +1332,13 @@ class RowNodes:
         return not self._is_stored
 
     def move(self, splits: Mapping[int, tuple[Split, int, int]]) -> None:
-        """Put off splits: node -> (split, left child, right child)."""
+        """Defer splits: node -> (split, left child, right child)."""
         if self._n_new > _MAX_PUT_OFF and not splits.keys() <= self._numbers.keys():
             self.settle()
         self._splits |= splits
 
     def settle(self, together: Sequence[int] = ()) -> int:
-        """Carry out the splits, and number the nodes in ``together`` in a row; return the first of their numbers."""
+        """Execute the splits, and number the nodes in ``together`` consecutively; return their first number."""
         numbers = [self._numbers.get(node) for node in together]
         first = numbers[0] if numbers and numbers[0] is not None else 0
         if not self._n_new and numbers == list(range(first, first + len(together))):
@@ -1359,7 +1357,7 @@ class RowNodes:
         return first
 
     def table(self) -> tuple[str, dict[int, int]]:
-        """Return a table with the column ``node``, and the node of each of its numbers."""
+        """Return a table with the column ``node``, and the nodes of its numbers."""
         self.settle()
         if not self._is_stored:
             self._store("start_tree", bins=self._bins)
@@ -1367,15 +1365,15 @@ class RowNodes:
 
     @property
     def sources(self) -> list[str]:
-        """The tables whose columns `case` reads."""
+        """The tables that `case` reads."""
         return [self._bins] if self._walks_from_root else [self._bins, *self.tables]
 
     def case(self, values: Mapping[int, str]) -> str:
-        """Return an expression over `sources`: the value of the row's node after all splits."""
+        """Return an expression over `sources`: the value of each row's node after all splits."""
         return self._case(values, [*self._numbers])
 
     def leaves(self) -> list[int]:
-        """Return the leaves of the tree so far."""
+        """Return the current leaves of the tree."""
         return list(self._leaves(0))
 
     @property
@@ -1387,7 +1385,7 @@ class RowNodes:
         return self.is_root or self._n_followed <= self._max_walked_again * self._n_new
 
     def _case(self, values: Mapping[int, str], nodes: Sequence[int]) -> str:
-        """Return the same for some of the table's nodes; the others keep their number."""
+        """Return the expression for some nodes of the table; other nodes keep their number."""
         if self._walks_from_root:
             return self._below(0, values)
         ordered = sorted(nodes, key=self._weight, reverse=True)  # most rows match one of the first

@@ -1,4 +1,4 @@
-"""Linear leaves in a database: what a leaf's terms are is looked up in lists by the row's leaf."""
+"""Linear leaves in a database: the terms of each row's leaf are a ``CASE`` over leaves."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ class LeafQuery:
     Attributes
     ----------
     session
-        Where the rows are.
+        The session of the rows.
     rows
-        Their tables, joined by position.
+        The tables of the rows, joined by position.
     g, h
         The columns of g and h.
     leaves
         The leaves of the tree.
     case
-        Returns an expression over the rows, given that of each leaf.
+        A function from the expression of each leaf to one over the rows.
     """
 
     session: DuckDBSession

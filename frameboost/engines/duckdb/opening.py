@@ -1,4 +1,4 @@
-"""The DuckDB engine over the user's relation, or over a frame that is sent to a database of its own."""
+"""The DuckDB engine over the user's relation, or over a frame in a new database."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ EngineClass = TypeVar("EngineClass", bound=DuckDBEngine)
 
 
 def open_engine(kind: Callable[..., EngineClass], request: EngineRequest) -> EngineClass:
-    """Open an engine of that kind over the rows of the request."""
+    """Open an engine of this kind over the rows of the request."""
     if isinstance(request.source, RelationSource):
         return _in_place(kind, request, request.source)
     assert isinstance(request.source, FrameSource)
@@ -39,7 +39,7 @@ def open_engine(kind: Callable[..., EngineClass], request: EngineRequest) -> Eng
 
 
 def open_histogram_engine(request: EngineRequest) -> DuckDBEngine:
-    """Open an engine that bins columns once, over a star without its join if that pays."""
+    """Open an engine that bins columns once; over a star without the join if that pays off."""
     plan = plan_star(request) if isinstance(request.source, StarRelation) else None
     if plan is not None:
         return _over_star(request, plan)
@@ -47,7 +47,7 @@ def open_histogram_engine(request: EngineRequest) -> DuckDBEngine:
 
 
 def open_rows(source: RelationSource, roles: Collection[str]) -> DuckDBEngine:
-    """Open an engine over columns of a relation that have the names of their roles, without features."""
+    """Open an engine over columns of a relation that are named by role, without features."""
     names = {role: quote_identifier(role) for role in roles if role != "qid"}
     queries = None
     if "qid" in roles:
@@ -78,7 +78,7 @@ def _over_star(request: EngineRequest, plan: StarPlan) -> DuckDBRecordEngine:
 
 
 def _in_place(kind: Callable[..., EngineClass], request: EngineRequest, source: RelationSource) -> EngineClass:
-    """Open an engine over a relation, in the database that it is in."""
+    """Open an engine over a relation, in its database."""
     columns = [SqlColumn(quote_identifier(f.name), f.type) for f in request.features]
     quoted = {role: quote_identifier(name) for role, name in _numeric_roles(request).items()}
     query = _query_column(request)
@@ -89,9 +89,10 @@ def _in_place(kind: Callable[..., EngineClass], request: EngineRequest, source: 
 
 
 def _in_own_database(kind: Callable[..., EngineClass], request: EngineRequest, source: FrameSource) -> EngineClass:
-    """Send a frame to a new database in memory, and open an engine over it there.
+    """Copy a frame to a new in-memory database, and open an engine over it.
 
-    DuckDB ignores the case of names, so columns are renamed: features to ``f0``, ``f1``, ..., others to their roles.
+    Names in DuckDB are case-insensitive, so columns are renamed: features to ``f0``, ``f1``, ..., others to their
+    roles.
     """
     sent = [_sent(f).alias(f"f{i}") for i, f in enumerate(request.features)]
     received = [_received(f.type, f"f{i}") for i, f in enumerate(request.features)]
@@ -113,10 +114,10 @@ def _in_own_database(kind: Callable[..., EngineClass], request: EngineRequest, s
 
 
 def _copy_wide(session: DuckDBSession, names: Sequence[str]) -> None:
-    """Copy columns of the source, if there are many, to a table that the session reads from then on.
+    """Copy a wide source to a table that the session reads from then on.
 
-    They are binned in groups, by statements that must have the rows in one order, and each of which would take longer
-    to bind the more columns the source has. Of a large table that takes less time than a copy.
+    Columns are binned in groups, by statements that need the rows in one order, and binding each statement takes time
+    in proportion to the columns of the source. For a large table that is faster than a copy.
     """
     if len(names) <= MAX_AT_ONCE:
         return
@@ -134,7 +135,7 @@ def _copy_wide(session: DuckDBSession, names: Sequence[str]) -> None:
 
 
 def _in_order(request: EngineRequest) -> bool:
-    """Whether rows must keep their order: functions read them, or a sample is drawn by position."""
+    """Whether rows must keep their order, because functions read them or a sample is drawn by position."""
     return request.in_order or request.parameters.subsample < 1.0
 
 
@@ -143,7 +144,7 @@ def _numeric_roles(request: EngineRequest) -> dict[str, str]:
 
 
 def _query_column(request: EngineRequest) -> Feature | None:
-    """Return the column that holds the query of each row, as if it were a feature."""
+    """Return the query column of the rows, in the form of a feature."""
     if "qid" not in request.roles:
         return None
     kind = request.source.types()[request.roles["qid"]]
@@ -152,7 +153,7 @@ def _query_column(request: EngineRequest) -> Feature | None:
 
 
 class _ArrowStream:
-    """A frame's Arrow stream, which DuckDB reads itself; to read a polars frame it would import pyarrow."""
+    """A frame's Arrow stream, which DuckDB reads directly; for a polars frame it would import pyarrow."""
 
     def __init__(self, frame: pl.DataFrame) -> None:
         self._frame = frame
@@ -162,14 +163,14 @@ class _ArrowStream:
 
 
 def _carried(kind: FeatureType) -> FeatureType:
-    """Return the type that a polars column has in DuckDB, with the same physical values."""
+    """Return the type of a polars column in DuckDB, with the same physical values."""
     if not kind.unit and kind.family != "date":
         return kind
     return FeatureType("int64").as_category if kind.is_categorical else FeatureType("int64")
 
 
 def _sent(feature: Feature) -> pl.Expr:
-    """Return the column as it is sent to DuckDB; 128-bit integers are sent as text."""
+    """Return the column as transferred to DuckDB; 128-bit integers are transferred as text."""
     values, kind = column(feature.name), feature.type
     if _carried(kind) != kind:
         return values.to_physical().cast(pl.Int64)

@@ -1,9 +1,8 @@
-"""What is computed of the rows in memory: g and h, terms of ranking, and sums that metrics need.
+"""Expressions over the rows in memory: g and h, ranking terms, and the sums of metrics.
 
-All of it is computed by compiled programs (`frameboost.engines.programs`), or by polars where an expression has none.
-
-The largest magnitude of an expression sets the grid that its sum is taken on. On many rows a program rounds to the
-grids of the round before, as for gradients, and sums again only if these turn out to be the wrong ones.
+They are computed by compiled programs (`frameboost.engines.programs`), or by polars for expressions without one. The
+largest magnitude of an expression determines the grid of its sum. On many rows, a program rounds to the grids of the
+previous round, as for gradients, and sums again only if the grids have changed.
 """
 
 from __future__ import annotations
@@ -40,14 +39,14 @@ __all__ = ["ExactSums", "Gradients", "Scale", "TermArrays", "put_gh", "round_gh"
 
 
 class Scale(NamedTuple):
-    """What pairs are multiples of.
+    """The steps that pairs are multiples of.
 
     Attributes
     ----------
     g, h
         The steps of their grids.
     same_h
-        The h of all rows, if the loss has the same in every row and it is positive; else 0.
+        The h of all rows if it is constant and positive, otherwise 0.
     """
 
     g: float
@@ -67,11 +66,11 @@ class _Rows(Protocol):
 
 
 class Records(Protocol):
-    """What holds the codes of each row, and can hold its g and h beside them."""
+    """The interface to records that hold the codes of each row, and can hold its g and h."""
 
     @property
     def has_numbers(self) -> bool:
-        """Whether it holds those of this round."""
+        """Whether they hold g and h of this round."""
 
     def compute(
         self, program: Program, addresses: IntArray, offsets: FloatArray, scale: Scale
@@ -97,7 +96,7 @@ class Gradients:
     constants
         Columns with one value in all rows.
     storage
-        Where the pairs are kept.
+        The storage of the pairs.
     """
 
     def __init__(self, workers: Workers, constants: Mapping[str, float], storage: Storage = IN_MEMORY) -> None:
@@ -116,10 +115,9 @@ class Gradients:
     ) -> list[float]:
         """Compute the pairs from ``g_0``, ``h_0``, ``g_1``, ...: by one program if it can, else by polars.
 
-        A grid depends on the largest gradient, which is known only after all are computed. Its step is a power of two,
-        though, and seldom differs from the round before. So a program rounds rows to the last grids at once, and
-        computes all again if these turn out to be the wrong ones; with ``offsets`` those are the grids. The largest
-        magnitude of each gradient is returned.
+        A grid depends on the largest gradient, which is known only at the end. As its step is a power of two, it rarely
+        changes between rounds. So a program rounds rows to the grids of the previous round, and computes all rows again
+        if the grids have changed; ``offsets`` fixes the grids. Returns the largest magnitude of each gradient.
         """
         program, arrays = self._prepare(gradients, rows)
         if offsets is not None:
@@ -135,7 +133,7 @@ class Gradients:
         return largest
 
     def _prepare(self, gradients: Mapping[str, Expression], rows: _Rows) -> tuple[Program | None, list[FloatArray]]:
-        """Make room for the pairs; return the program for them and its columns, if there is one that can be run."""
+        """Allocate the pairs; return the program for them and its columns, if there is one that can run."""
         self.forget()
         program = self._program_of(gradients, rows)
         arrays = [] if program is None else [rows.array(name) for name in program.columns]
@@ -146,7 +144,7 @@ class Gradients:
         return program, present
 
     def make_room(self, n_outputs: int, n_rows: int, program: Program | None) -> None:
-        """Make room for the pairs that a program, or polars, is about to compute."""
+        """Allocate the pairs before a program or polars computes them."""
         if self.gh.shape[:2] != (n_outputs, n_rows):  # kept from round to round: fresh memory is slow
             self.gh = self._storage.empty((n_outputs, n_rows, 2), np.float64, is_rewritten=True)
         if len(self._offsets) != 2 * n_outputs:
@@ -157,7 +155,7 @@ class Gradients:
         return [grid_offset(each, n_rows) for each in largest]
 
     def forget(self) -> None:
-        """Leave the pairs out of `columns` until they are computed again."""
+        """Exclude the pairs from `columns` until they are computed again."""
         self._is_current = False
 
     def of(self, output: int) -> FloatArray:
@@ -166,17 +164,17 @@ class Gradients:
         return gh
 
     def summed(self, output: int) -> FloatArray:
-        """Return the pairs of an output that histograms add up; none where they read them elsewhere."""
+        """Return the pairs of an output that histograms sum; None if histograms read them elsewhere."""
         return self.of(output)
 
     def expire(self) -> None:
-        """Say that the margins have changed: pairs that have not been computed can't be any more."""
+        """Note that the margins have changed: pairs not yet computed can no longer be."""
 
     def keep_order(self, records: Records | None) -> None:
-        """Say that the rows stay in their order from now on, and what can hold their pairs beside their codes."""
+        """Note that the row order is final, and the records that can hold the pairs beside the codes."""
 
     def scale(self, output: int) -> Scale | None:
-        """Return what an output's pairs are multiples of; None if they were not computed by a program."""
+        """Return the steps of an output's pairs; None if no program computed them."""
         program = None if self._compiled is None else self._compiled[2]
         if program is None:
             return None
@@ -187,7 +185,7 @@ class Gradients:
         return Scale(g, h, (constant + offset) - offset if constant is not None and constant > 0 else 0.0)
 
     def columns(self) -> list[pl.Series]:
-        """Return this round's pairs as the columns ``g_0``, ``h_0``, ``g_1``, ...; none while they are computed."""
+        """Return this round's pairs as the columns ``g_0``, ``h_0``, ``g_1``, ...; none during their computation."""
         if not self._is_current:
             return []
         return [
@@ -201,7 +199,7 @@ class Gradients:
         return Stats(*(float(sum(parts)) for parts in zip(*sums, strict=True)))
 
     def _program_of(self, gradients: Mapping[str, Expression], rows: _Rows) -> Program | None:
-        """Return the gradients' program, compiled anew only when they or the terms have changed."""
+        """Return the gradients' program, recompiled only if they or the terms have changed."""
         expressions = list(gradients.values())
         if self._compiled is None or self._compiled[0] != expressions or self._compiled[1] != rows.terms:
             terms = dict(rows.terms)
@@ -211,7 +209,7 @@ class Gradients:
     def _compute_by_polars(
         self, gradients: Mapping[str, Expression], rows: _Rows, offsets: Sequence[float] | None
     ) -> list[float]:
-        """Compute the pairs on grids of ``offsets``, None for those of their magnitudes; return the largest."""
+        """Compute the pairs on grids of ``offsets``, None for the grids of their magnitudes; return the largest."""
         columns = rows.by_row(gradients).get_columns()
         self.totals, largest = [], []
         for k, gh in enumerate(self.gh):
@@ -280,7 +278,7 @@ Term = Scalar | Cumulative | QueryWindow
 
 
 class TermRows(Protocol):
-    """Rows whose terms are computed."""
+    """The interface to rows for which terms are computed."""
 
     rows: pl.DataFrame | None
     row_names: list[str]
@@ -289,10 +287,10 @@ class TermRows(Protocol):
     workers: Workers
 
     def values_of(self, expressions: Sequence[Scalar]) -> list[FloatArray] | None:
-        """Return the values of expressions in every row, None if there is no program for them."""
+        """Return the values of expressions in every row, None if they have no program."""
 
     def values_at(self, expression: Expression, columns: Mapping[str, FloatArray]) -> FloatArray | None:
-        """Return the values of an expression at those of other ``columns``; None if it reads more than these."""
+        """Return the values of an expression for other ``columns``; None if it reads further columns."""
 
     def by_row(self, values: Mapping[str, Scalar]) -> pl.DataFrame:
         """Evaluate expressions row by row by polars."""
@@ -300,15 +298,15 @@ class TermRows(Protocol):
 
 
 class TermArrays:
-    """Terms of some rows.
+    """The terms of some rows, as arrays.
 
-    A query of 100 rows has one maximum, and 3,000 of them have ranks from 0 to 99. So what depends on such terms alone
-    is computed once for each query, or each rank.
+    A query of 100 rows has one maximum, and 3,000 such queries have ranks from 0 to 99. So expressions of such terms
+    alone are computed once for each query, or each rank.
 
     Attributes
     ----------
     version
-        How often terms have been defined here, on which keys depend.
+        The number of definitions of terms so far, part of the keys.
     """
 
     def __init__(self) -> None:
@@ -321,31 +319,31 @@ class TermArrays:
         self._queries: Queries | None = None
 
     def array(self, name: str) -> FloatArray | None:
-        """Return a term that is kept, None if there is none of that name."""
+        """Return a stored term, None if there is none of that name."""
         if name not in self._arrays and name in self._of_queries:
             assert self._queries is not None
             self._arrays[name] = self._queries.of_row(self._of_queries[name])
         return self._arrays.get(name)
 
     def all_arrays(self) -> dict[str, FloatArray]:
-        """Return all terms that are kept."""
+        """Return all stored terms."""
         for name in self._of_queries:
             self.array(name)
         return self._arrays
 
     def keep(self, terms: Mapping[str, FloatArray]) -> None:
-        """Keep terms that were computed elsewhere."""
+        """Store terms that were computed elsewhere."""
         self._arrays |= terms
 
     def queries_of(self, rows: TermRows) -> Queries:
-        """Return the rows by query, always the same ones."""
+        """Return the cached rows by query."""
         if self._queries is None:
             assert rows.rows is not None
             self._queries = Queries(rows.rows["qid"].to_numpy(), rows.workers)
         return self._queries
 
     def define(self, name: str, term: Term, rows: TermRows) -> bool:
-        """Compute a term that looks at queries, or is fixed; return whether it is kept."""
+        """Compute a term over queries, or a fixed one; return whether it is stored."""
         self.version += 1
         for known in (self._arrays, self._of_queries, self._ranks, self._keys):
             known.pop(name, None)
@@ -365,7 +363,7 @@ class TermArrays:
         return True
 
     def _define_by_query(self, name: str, term: Term, rows: TermRows) -> bool:
-        """Compute a term that has one value in each query, or at each rank; return whether it is such a term."""
+        """Compute a term with one value per query, or per rank; return whether it is such a term."""
         by_query: FloatArray | None = None
         if isinstance(term, QueryWindow) and term.function in ("sum", "min", "max"):
             values = self._values(term.value, rows, is_fixed=False)
@@ -392,7 +390,7 @@ class TermArrays:
         return True
 
     def key(self, term: Term, rows: TermRows) -> Hashable | None:
-        """Return what a fixed term, or expression, is recognised by; None if it is not fixed."""
+        """Return the cache key of a fixed term or expression; None if it is not fixed."""
         return fixed_key(term, lambda name: self._key_of_name(name, rows))
 
     def _key_of_name(self, name: str, rows: TermRows) -> Hashable | None:
@@ -448,7 +446,7 @@ class _SummedRows(Protocol):
 
 @dataclass
 class _Plan:
-    """How the sums of some expressions are computed, while the terms and the fixed expressions are what they were."""
+    """How the sums of some expressions are computed, valid until terms or fixed expressions change."""
 
     terms: Mapping[str, Any]
     keys: list[Hashable | None]  # of the fixed expressions, None for others
@@ -463,12 +461,12 @@ class _Plan:
 
 
 class ExactSums:
-    """Sums over ``n_rows`` rows, or over fewer that are sums of these.
+    """Sums over ``n_rows`` rows, or over fewer rows that are aggregates of these.
 
     Parameters
     ----------
     n_rows
-        The number of rows, on which the grids depend.
+        The number of rows, which determines the grids.
     workers
         The threads.
     constants
@@ -483,7 +481,7 @@ class ExactSums:
         self._plans: dict[tuple[tuple[str, Expression], ...], _Plan] = {}
 
     def of(self, expressions: Mapping[str, Expression], rows: _SummedRows) -> dict[str, float] | None:
-        """Return the sums by name; None if there is no program for them, or if a number is NaN."""
+        """Return the sums by name; None if there is no program, or a number is NaN."""
         key = tuple(expressions.items())
         plan = self._plans.get(key)
         if plan is None or plan.version != rows.fixed_version or plan.terms != rows.terms:
@@ -497,7 +495,7 @@ class ExactSums:
         return None if sums is None else plan.known | dict(zip(plan.changing, sums, strict=True))
 
     def _planned(self, expressions: Mapping[str, Expression], rows: _SummedRows, keys: list[Hashable | None]) -> _Plan:
-        """Return how sums are computed from now on; those of fixed expressions are computed at once."""
+        """Return the plan of the sums; those of fixed expressions are computed at once."""
         terms = dict(rows.terms)
         plan = _Plan(terms, keys, rows.fixed_version, None)
         fixed = [name for name, key in zip(expressions, keys, strict=True) if key is not None]
@@ -574,7 +572,7 @@ class ExactSums:
         return _merged(self._workers.each(slices, lambda slice_: of_slice(slice_, np.empty(room))))
 
     def _make_room(self, plan: _Plan) -> None:
-        """Make room for rounded values, which is kept from round to round: fresh memory is slow."""
+        """Allocate rounded values, reused from round to round, as fresh memory is slow."""
         if self._rounded.shape[0] != len(plan.results) // 2:
             self._rounded = np.empty((len(plan.results) // 2, min(self._n_rows, _BLOCK), 2))
 
@@ -607,5 +605,5 @@ def values_by_row(
 
 
 def _paired(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Return an even number of values, which the kernel takes: if it is odd, the first once more."""
+    """Return an even number of values, as the kernel requires: if odd, the first value is repeated."""
     return values if len(values) % 2 == 0 else np.append(values, values[:1])

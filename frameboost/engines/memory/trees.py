@@ -1,21 +1,19 @@
-"""Whole trees of few rows, each grown in one call of a kernel, once that is worth compiling.
+"""Whole trees of few rows, each grown in one kernel call, if compiling it pays off.
 
-The steps of the kernel, `grow_tree`, are those of `frameboost.training.grower.TreeGrower`, whose calls for each level
-take longer than the work where nodes have few rows. Nodes are numbered in the order of their creation; a right child
-follows its left sibling. The kernel takes three seconds longer to compile than those of single steps, so a process that
-finds it in no cache grows its first trees level by level. They are the same trees.
+The kernel, `grow_tree`, has the steps of `frameboost.training.grower.TreeGrower`, where the overhead of calls per level
+dominates if nodes have few rows. Nodes are numbered in the order of creation; a right child follows its left sibling.
+The kernel takes three seconds longer to compile than those of single steps, so a process without a cached kernel grows
+its first trees level by level. The trees are identical.
 
-Threads share the histograms and splits of a level, in ranges of features. Of its features an item of work sums the
-lighter one of each two siblings from its rows, takes these sums from the parent's, which leaves those of the other
-sibling, and searches all nodes of the level for splits. No item waits for another, and in each level a thread mostly
-gets the range that it had in the one before, whose histograms are in its cache. There is one range for each thread, as
-each item reads g and h of all rows.
+Threads share the histograms and splits of a level, in ranges of features. For its features, a work item sums the
+lighter of two siblings from its rows, subtracts these sums from the parent's to get the other sibling's, and searches
+all nodes of the level for splits. Items are independent, and a thread mostly gets the same range as in the level
+before, with its histograms still in the cache. There is one range per thread, as each item reads g and h of all rows.
 
-Say two threads have the features 0 to 4 and 5 to 9 of a level with nodes 1 and 2, of which node 2 has fewer rows::
+Example: two threads have the features 0 to 4 and 5 to 9 of a level with nodes 1 and 2, and node 2 has fewer rows::
 
-    item 0    sums of node 2, features 0-4; node 1: parent - node 2; best splits of nodes 1 and 2 on features 0-4
-    item 1    the same with features 5-9
-    then      of the two splits of each node, the one that gains more; of equal ones the first
+    item 0 sums of node 2, features 0-4; node 1: parent - node 2; best splits of nodes 1 and 2 on features 0-4 item 1
+    the same with features 5-9 then the split of each node with the larger gain; the first if equal
 """
 
 from __future__ import annotations
@@ -45,24 +43,24 @@ _ALL_FEATURES, _NO_KEYS = (1.0, 1.0, 1.0), (0, 0, 0)
 
 
 def are_in_levels(n_trees: int) -> bool:
-    """Whether to grow the trees of a fit level by level, as `grow_tree` is not worth compiling for them yet.
+    """Whether to grow the trees of a fit level by level, because compiling `grow_tree` does not pay off for them.
 
-    A fit that may stop early counts with all its trees.
+    A fit with early stopping counts with all its trees.
     """
     return _compiling_later.spend(n_trees)
 
 
 class TreeKernels:
-    """Grows the trees of a fit, and keeps the room for them from tree to tree: fresh memory is slow.
+    """Grows the trees of a fit in memory that is reused from tree to tree, as fresh memory is slow.
 
     Parameters
     ----------
     binned
-        The columns, whose codes are in one array.
+        The columns, with all codes in one array.
     shape, penalties
-        The limits of the trees, and what gains depend on.
+        The limits of the trees, and the parameters of gains.
     workers
-        The threads, which share the work of levels.
+        The threads, which share levels.
     """
 
     def __init__(self, binned: BinnedColumns, shape: TreeShape, penalties: Penalties, workers: Workers) -> None:
@@ -98,9 +96,10 @@ class TreeKernels:
         self, totals: Stats, gh: FloatArray, draws: FeatureDraws | None, partition: RowPartition, least_gain: float,
         shrinkage: float,
     ) -> GrownNodes:  # fmt: skip
-        """Grow a tree from the pairs of all rows and their ``totals``; the partition has its leaves afterwards.
+        """Grow a tree from the pairs of all rows and their ``totals``, and store its leaves in the partition.
 
-        ``least_gain`` is that of its splits, which differs between outputs; ``shrinkage`` the factor of leaf values.
+        ``least_gain`` is the minimum gain of its splits, which differs between outputs; ``shrinkage`` is the factor of
+        leaf values.
         """
         scoring = *self._scoring, least_gain, shrinkage
         drawn = (_ALL_FEATURES, _NO_KEYS) if draws is None else (draws.shares, draws.keys)
@@ -139,10 +138,10 @@ class TreeKernels:
 
 
 def _ranges_of(n_slots: IntArray, is_categorical: BoolArray, n_rows: int, n_threads: int) -> IntArray:
-    """Return the first feature of each thread's range, and the number of features, so that all have about equal work.
+    """Return the first feature of each thread's range, and the number of features, with about equal work per range.
 
-    In a tree of depth 6, a feature's rows are added to histograms some three times, which takes 2 ns a row, and each of
-    its slots is scanned 63 times, which takes 60 ns for a slot of numbers, and 400 ns for a category.
+    In a tree of depth 6, the rows of a feature are added to histograms about three times, which takes 2 ns per row, and
+    each slot is scanned 63 times, which takes 60 ns for a numeric slot and 400 ns for a category.
 
     >>> _ranges_of(np.array([256, 256, 20, 20, 20, 20]), np.zeros(6, bool), 6400, 2)
     array([0, 2, 6])
@@ -176,10 +175,10 @@ def grow_tree(  # type: ignore[no-untyped-def]
     team, ranges, fewest, codes, columns, rows, gh, offsets, is_categorical, monotone, bounds, draws, allowed,
     shape, scoring, histograms, splits_alone, summed, tables, nodes, sums, leaves,
 ):  # fmt: skip
-    """Grow a tree; return the number of its nodes, of ranges of leaves, and of splits that are left to carry out.
+    """Grow a tree; return the number of nodes, of ranges of leaves, and of splits left to carry out.
 
-    The last splits leave their rows where they are: only the values of the leaves are added to them. If there is too
-    little room, return 0 and what lacks it: `NODES`, `HISTOGRAMS` or `TABLES`.
+    The last splits do not move their rows: only leaf values are added. If an array is too small, return 0 and the
+    array: `NODES`, `HISTOGRAMS` or `TABLES`.
 
     Parameters
     ----------
@@ -187,38 +186,38 @@ def grow_tree(  # type: ignore[no-untyped-def]
         The threads (see `frameboost.runtime.team`), and int64 (ranges + 1,): the first feature of each range that a
         thread may take, and the number of features.
     fewest
-        The work from which on threads share a level: additions to histograms and slots to scan, and rows to move.
+        The minimum work for threads to share a level: additions to histograms plus slots to scan, and rows to move.
     codes, columns
         uint16 (rows, features) and (features, rows): the same codes.
     rows
-        uint32 (2 rows,), written: row numbers, those of a leaf, or of two leaves, side by side in one half.
+        uint32 (2 rows,), written: row numbers, contiguous by leaf, or by two leaves, in one half.
     gh
         float64 (rows, 2): g and h.
     offsets, is_categorical, monotone, bounds
-        As for `scan_histograms`. The last two are None, or 0 for all features and infinite for as many nodes as the
-        tree can have.
+        As for `scan_histograms`. The last two are None, or 0 for all features and infinite for the maximum number of
+        nodes.
     draws
         The shares and keys of `frameboost.engines.contract.FeatureDraws`.
     allowed
         bool (nodes, features), all True, or written if a share is below 1: the features that nodes may be split on.
     shape
-        The largest depth, the most leaves, and `DEPTHWISE`, `LOSSGUIDE` or `SYMMETRIC`.
+        The maximum depth, the maximum number of leaves, and `DEPTHWISE`, `LOSSGUIDE` or `SYMMETRIC`.
     scoring
         The parameters max_cat_to_onehot, max_cat_threshold, cat_smooth, reg_lambda, reg_alpha, max_delta_step,
-        min_child_weight, the least gain of a split, and the factor of leaf values.
+        min_child_weight, the minimum gain of a split, and the factor of leaf values.
     histograms
         float64 (histograms, slots, 2), written.
     splits_alone, summed
-        True and None, where splits differ between nodes; for a symmetric tree None and float64 (slots, 2),
-        written: the histogram of a level. Kernels are compiled without what None stands for.
+        True and None if splits differ between nodes; for a symmetric tree None and float64 (slots, 2), written: the
+        histogram of a level. None excludes code from compilation.
     tables
-        bool, written: for each split whether a code goes left, from the `TABLE` of its node on. The nodes of a level of
-        a symmetric tree have one table.
+        bool, written: for each split whether a code goes left, starting at the `TABLE` of its node. The nodes of a
+        level of a symmetric tree share one table.
     nodes, sums
-        int64 (nodes, `N_FIELDS`) and float64 (nodes, `N_SUMS`), written; G and H of the root are set before.
+        int64 (nodes, `N_FIELDS`) and float64 (nodes, `N_SUMS`), written; the caller sets G and H of the root.
     leaves
-        int64 (nodes, 3), written: the node, start and stop of the ranges of leaves, then of the nodes whose splits are
-        left to carry out.
+        int64 (nodes, 3), written: node, start and stop of the ranges of leaves, then of the nodes with splits left to
+        carry out.
     """
     max_depth, max_leaves, policy = shape
     lightest = 0.0 if policy == SYMMETRIC else 2.0 * scoring[6]
@@ -280,7 +279,7 @@ _compiling_later = CompileLater(grow_tree, most=2000)
 
 @kernel(no_cpython_wrapper=True)
 def _lacking(policy, offsets, counts, n_batch, nodes, histograms, tables):  # type: ignore[no-untyped-def]
-    """Return what may have too little room for the splits of a batch and the search in their children, 0 if nothing."""
+    """Return which array may be too small for the splits of a batch and the search in their children, 0 if none."""
     widest = 0
     for feature in range(len(offsets) - 1):
         widest = max(widest, offsets[feature + 1] - offsets[feature])
@@ -304,12 +303,12 @@ def _add_leaf(nodes, counts, depth, start, stop):  # type: ignore[no-untyped-def
 def _open_nodes(  # type: ignore[no-untyped-def]
     nodes, sums, batch, n_batch, max_depth, lightest, counts, free, room, parts
 ):
-    """Open the root, or of the children of a batch those that may be split, with a histogram each.
+    """Open the root, or the splittable children of a batch, with a histogram each.
 
     A child needs H of at least min_child_weight, so a node with less than twice that, ``lightest``, is a leaf, unless
     the tree is symmetric. Open nodes are written to ``room[0]``, and the indices of their histograms to ``room[3]``.
-    The lighter one of two siblings is to be summed from its rows: these are written to ``parts``, its index to
-    ``room[1]``, and to ``room[2]`` that of its sibling, which is its parent's, -1 for none.
+    The lighter of two siblings is summed from its rows: they are written to ``parts``, its index to ``room[1]``, and
+    the index of its sibling, which takes over the parent's, to ``room[2]``, -1 for none.
     """
     counts[_OPEN] = counts[_SUMMED] = 0
     for k in range(max(n_batch, 1)):
@@ -341,9 +340,9 @@ def _open_nodes(  # type: ignore[no-untyped-def]
 
 @kernel(no_cpython_wrapper=True)
 def _draw_by_node(draws, of_tree, nodes, open_, policy, allowed):  # type: ignore[no-untyped-def]
-    """Write the features that open nodes, which are on one level, may be split on: for a symmetric tree all the same.
+    """Write the features that open nodes, all on one level, may be split on: the same for a symmetric tree.
 
-    ``of_tree``, bool (features,), are those to draw from.
+    ``of_tree``, bool (features,), are the features to draw from.
     """
     (_, by_level, by_node), (_, level_key, node_key) = draws
     of_level = of_tree.copy()
@@ -362,7 +361,7 @@ def _draw_by_node(draws, of_tree, nodes, open_, policy, allowed):  # type: ignor
 def _keep_splits(  # type: ignore[no-untyped-def]
     policy, scoring, nodes, sums, open_, best, stats, counts, free, candidates
 ):
-    """Append the open nodes that have a split to the candidates; the others are leaves, whose histograms are free."""
+    """Append the open nodes with a split to the candidates; the others are leaves, and their histograms are freed."""
     n_sharing = counts[_OPEN] if policy == SYMMETRIC else 1
     for k in range(counts[_OPEN]):
         node = open_[k]
@@ -379,9 +378,9 @@ def _keep_splits(  # type: ignore[no-untyped-def]
 
 @kernel(no_cpython_wrapper=True)
 def _take(candidates, policy, most, sums, counts, batch):  # type: ignore[no-untyped-def]
-    """Take the next nodes to split, ``most`` at most, from the candidates to the batch; return their number.
+    """Move at most ``most`` nodes to split next from the candidates to the batch; return their number.
 
-    A level of a symmetric tree is split whole or not at all.
+    A level of a symmetric tree is split entirely or not at all.
     """
     n = counts[_CANDIDATES]
     if policy != LOSSGUIDE:
@@ -404,7 +403,7 @@ def _take(candidates, policy, most, sums, counts, batch):  # type: ignore[no-unt
 def _fill_tables(  # type: ignore[no-untyped-def]
     is_categorical, offsets, scoring, histograms, summed, nodes, batch, counts, tables, parts, room
 ):
-    """Write which codes go left, for each split of a batch, and what `part_share` needs."""
+    """Write which codes go left for each split of a batch, and the arguments of `part_share`."""
     onehot, _, smooth, reg_lambda, reg_alpha, max_delta_step, min_child_weight, _, _ = scoring
     for k in range(len(batch)):
         node = nodes[batch[k]]
@@ -432,7 +431,7 @@ def _fill_tables(  # type: ignore[no-untyped-def]
 
 @kernel(no_cpython_wrapper=True)
 def _part(team, fewest, columns, rows, tables, parts, room, each):  # type: ignore[no-untyped-def]
-    """Partition the rows of the nodes of a batch; how many of each go left is written to ``room[2]``."""
+    """Partition the rows of the nodes of a batch, and write the number of rows of each that go left to ``room[2]``."""
     n_rows = 0
     for k in range(len(parts)):
         n_rows += parts[k, 2] - parts[k, 1]
@@ -445,7 +444,7 @@ def _part(team, fewest, columns, rows, tables, parts, room, each):  # type: igno
 
 @kernel(no_cpython_wrapper=True)
 def _divide(nodes, sums, batch, counts, n_left, half, is_last):  # type: ignore[no-untyped-def]
-    """Create the children of each node of a batch, whose rows have been parted, or stay there in the last one."""
+    """Create the children of each node of a batch; its rows have been partitioned, unless the batch is the last."""
     for k in range(len(batch)):
         node, of_node, left = nodes[batch[k]], sums[batch[k]], counts[NODES]
         there = half if node[_START] < half else -half
@@ -461,10 +460,10 @@ def _divide(nodes, sums, batch, counts, n_left, half, is_last):  # type: ignore[
 
 @kernel(no_cpython_wrapper=True)
 def _close(nodes, sums, scoring, counts, leaves):  # type: ignore[no-untyped-def]
-    """Write the value of each node, and the rows of the leaves, then of nodes whose rows stay where they are.
+    """Write the value of each node, and the rows of the leaves, then of nodes whose rows have not been moved.
 
-    Return how many there are of each. Splits that were not made are taken back. Only a symmetric tree has a child below
-    min_child_weight; it predicts what its parent does.
+    Return the number of each. Candidate splits that were not made are removed. Only a symmetric tree has children below
+    min_child_weight; they predict the value of their parent.
     """
     _, _, _, reg_lambda, reg_alpha, max_delta_step, min_child_weight, _, shrinkage = scoring
     n_parted, n_waiting = 0, 0
@@ -508,14 +507,14 @@ def search_level(  # type: ignore[no-untyped-def]
     splits_alone, summed
         As there.
     fewest
-        The additions to histograms and slots to scan from which on threads share the level.
+        The minimum of additions to histograms plus slots to scan for threads to share the level.
     parts
-        int64 (pairs, 3): in the last two columns the range of ``rows`` that the lighter sibling of each pair has.
+        int64 (pairs, 3): the range of ``rows`` of each pair's lighter sibling, in the last two columns.
     indices, above
-        int64 (pairs,): where its histogram goes, and where that of the parent is, which becomes the other sibling's; -1
+        int64 (pairs,): the index of its histogram, and the index of the parent's, which becomes the other sibling's; -1
         for the root, which has no sibling.
     of_open
-        int64 (open nodes,): where their histograms are in the end.
+        int64 (open nodes,): the indices of their final histograms.
     best, stats
         int64 and float64 (ranges, nodes, 3), written: see `frameboost.splits.search.scan_histograms`.
     """
@@ -595,9 +594,9 @@ _searching = outlined(_search_range)
 
 @kernel(no_cpython_wrapper=True)
 def _keep_first(best, stats, n_nodes, n_ranges):  # type: ignore[no-untyped-def]
-    """Write each node's best split over all ranges to the first range: of equal gains that of the lowest feature.
+    """Write each node's best split over all ranges to the first range; the lowest feature wins ties.
 
-    Say two ranges find gains of 2.5 (feature 1) and 2.5 (feature 7): the split is that on feature 1.
+    If two ranges have gains of 2.5 (feature 1) and 2.5 (feature 7), the split is on feature 1.
     """
     for number in range(1, n_ranges):
         for k in range(n_nodes):
@@ -615,12 +614,12 @@ _WALKED = np.uint64(128)
 
 @kernel
 def add_grown_leaves(columns, nodes, tables, rows, pieces, n_parted, values, margins):  # type: ignore[no-untyped-def]
-    """Add to the margins (float64) of the rows of a tree the values of their leaves.
+    """Add the leaf values of a tree to the margins (float64) of its rows.
 
     Parameters
     ----------
     columns, nodes, tables, rows
-        As `grow_tree` has them.
+        See `grow_tree`.
     pieces, n_parted
         int64 (pieces, 3): the node, start and stop of ``n_parted`` ranges of leaves, then of nodes of two leaves.
     values
@@ -641,9 +640,9 @@ def add_grown_leaves(columns, nodes, tables, rows, pieces, n_parted, values, mar
 
 @kernel
 def _walk_share(codes, feature, left, table, goes_left, values, margins, count, share):  # type: ignore[no-untyped-def]
-    """Add the values of one of ``count`` shares of the rows, whose blocks move level by level, without branches.
+    """Add the leaf values for one of ``count`` shares of the rows; blocks of rows descend together, without branches.
 
-    One row's way down waits for memory at each step.
+    The descent of a single row would wait for memory at each level.
     """
     n_blocks, nodes = (np.uint64(len(codes)) + _WALKED - np.uint64(1)) // _WALKED, np.empty(_WALKED, dtype=np.uint64)
     first = _WALKED * (n_blocks * np.uint64(share) // np.uint64(count))
@@ -672,7 +671,7 @@ _walking = outlined(_walk_share)
 
 @kernel
 def add_tree(team, count, codes, feature, left, table, goes_left, values, margins):  # type: ignore[no-untyped-def]
-    """Add to the margins (float64) of other rows, by their codes, the values of the leaves that they reach.
+    """Add the leaf values that other rows reach, by their codes, to their margins (float64).
 
     Parameters
     ----------

@@ -1,6 +1,6 @@
-"""The engine of lazy group-bys in polars.
+"""The polars engine, of lazy group-bys.
 
 - `engine`: training, in the order of its steps
-- `linear`: leaves with slopes (``linear_tree=True``)
+- `linear`: linear leaves (``linear_tree=True``)
 - `approx`: cuts for each tree or node (``tree_method="approx"``)
 """

@@ -1,4 +1,4 @@
-"""The polars engine of ``tree_method="approx"``: cuts are proposed for each tree, or in each node."""
+"""The polars engine of ``tree_method="approx"``: cuts proposed for each tree or each node."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class PolarsApproxEngine(PolarsEngine):
         return list(self.bins)
 
     def rebin(self, max_bin: int) -> list[Bins]:
-        """See `RebinningEngine.rebin`: h is summed by rank, as each column is ranked once."""
+        """See `RebinningEngine.rebin`: each column is ranked once, and h is summed by rank."""
         h, bins, codes = self.gh["h"].to_numpy(), list(self.bins), []
         for i, each in enumerate(self.bins):
             values = self.values[f"value_{i}"]
@@ -109,7 +109,7 @@ class PolarsApproxEngine(PolarsEngine):
 
 
 def _bins_of_nodes(rows: pl.LazyFrame, max_bin: int) -> pl.LazyFrame:
-    """Return each node's bins as `binning.bins.weighted_cut_positions` cuts them.
+    """Return the bins of each node, with cuts as of `binning.bins.weighted_cut_positions`.
 
     Columns: ``node``; ``start`` and ``stop``, the lowest and the highest value, NULL if missing; ``g``, ``h``, ``n``.
     """
@@ -132,7 +132,7 @@ def _bins_of_nodes(rows: pl.LazyFrame, max_bin: int) -> pl.LazyFrame:
 
 
 def _plain(values: pl.Series) -> list[Any]:
-    """Return physical values as Python objects, with -0.0 written as 0.0: the two are one value."""
+    """Return physical values as Python objects, with -0.0 replaced by 0.0, which is the same value."""
     if not values.dtype.is_float():
         return values.to_list()
     return [value if value is None else value + 0.0 for value in values.to_list()]  # polars drops a + 0.0

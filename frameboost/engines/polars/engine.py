@@ -1,15 +1,15 @@
-"""Gradient boosting in group-bys: each step of training as polars expressions over a LazyFrame.
+"""Gradient boosting by group-bys: each step of training as polars expressions over a LazyFrame.
 
-1. Cuts: the columns of the frame are read one by one, and values chosen at which bins begin.
-2. Codes: one pass over the frame gives every row the number of its bin in each column, beside its label and weight.
-3. For each round, g and h of every row are computed from its label and margin, and rounded so that sums are exact.
-4. For each level of a tree, g and h are summed by node and bin: a group-by for each feature. From these histograms
+1. Cuts: the columns of the frame are read one by one, to choose the lowest values of bins. 2. Codes: one pass over the
+frame computes the bin index of every value, and reads labels and weights. 3. For each round, g and h of every row are
+computed from its label and margin, and rounded so that sums are exact. 4. For each level of a tree, g and h are summed
+by node and bin: a group-by for each feature. From these histograms
    training chooses splits.
-5. Rows move to the children: the column ``node`` is computed anew from itself and the codes.
-6. The value of its leaf is added to the margin of every row.
+5. Rows move to the children: the column ``node`` is recomputed from itself and the codes. 6. The leaf value of every
+row is added to its margin.
 
-`PolarsEngine` has these steps in this order; below it is how histograms are summed, and how rows move. What all engines
-over frames do, such as to evaluate labels, metrics and terms, is in `frameboost.engines.frame`.
+`PolarsEngine` has these steps in this order, followed by histograms and row movement. `frameboost.engines.frame` has
+the common parts of engines over frames: evaluation of labels, metrics and terms.
 """
 
 from __future__ import annotations
@@ -57,11 +57,11 @@ class PolarsEngine(FrameEngine):
     rows
         The roles and margins of every row.
     codes
-        The number of the bin of every value, in columns "0", "1", ... by feature.
+        The bin index of every value, in columns "0", "1", ... by feature.
     gradients
         ``g_0``, ``h_0``, ... of every row, by output.
     gh
-        ``g`` and ``h`` of the tree that grows; 0 in rows that a sample leaves out.
+        ``g`` and ``h`` of the current tree; 0 in rows outside of its sample.
     vector_gh
         ``g_0``, ``h_0``, ... of a tree for all outputs.
     node
@@ -148,7 +148,7 @@ class PolarsEngine(FrameEngine):
         return [_total(gh) for gh in of_outputs]
 
     def _gh_of(self, output: int, sample: Sample | None) -> pl.DataFrame:
-        """Return ``g`` and ``h`` of one output, set to zero in rows that the sample leaves out."""
+        """Return ``g`` and ``h`` of one output, zero in rows outside of the sample."""
         gh = self.gradients.lazy().with_columns(pl.col(f"g_{output}").alias("g"), pl.col(f"h_{output}").alias("h"))
         if sample is not None:  # which is drawn by positions among the rows of all shards
             draw = draw_expr(self.positions.expr(pl.int_range(pl.len(), dtype=pl.Int64)), sample.key).alias("draw")
@@ -185,7 +185,7 @@ class PolarsEngine(FrameEngine):
         self._is_root = False
 
     def goes_left(self, split: Split) -> pl.Expr:
-        """Return which rows go left, as a condition over the columns of ``codes``."""
+        """Return the condition for a row to go left, over the columns of ``codes``."""
         code = pl.col(str(split.feature))
         if split.categories is not None:
             is_named = code.is_in(list(split.categories))
@@ -233,7 +233,7 @@ class PolarsEngine(FrameEngine):
     # --- terms of metrics and ranking, of which some are the same in every round --------------------------------------
 
     def add_columns(self, terms: Mapping[str, Scalar | Cumulative | QueryWindow]) -> None:
-        """See `Engine.add_columns`; of ranking, columns that are the same in every round are computed once."""
+        """See `Engine.add_columns`; columns of ranking that are constant over rounds are computed once."""
         for name, term in terms.items():
             key = self._fixed.define(name, term)
             self._named.pop(name, None)
@@ -248,7 +248,7 @@ class PolarsEngine(FrameEngine):
             self._named[name] = key
 
     def store_terms(self) -> None:
-        """Compute the terms that are defined, once for all that follows: for rows whose margins stay as they are."""
+        """Compute the defined terms for all later calls, for rows with constant margins."""
         if self.rows is None:
             self.rows = self.frame.select(self.row_exprs).collect()
         self.rows = self.rows.hstack(self.all_rows().select(list(self.terms)).collect())
@@ -261,7 +261,7 @@ class PolarsEngine(FrameEngine):
         return [*self.gradients.get_columns(), *fixed]
 
     def aggregate(self, aggregates: Mapping[str, Aggregate]) -> dict[str, float | None]:
-        """See `Engine.aggregate`; what is the same in every round is kept."""
+        """See `Engine.aggregate`; results that are constant over rounds are cached."""
         return self._fixed.aggregated(aggregates, super().aggregate)
 
     def sum_pairs(self, pairs: RankingPairs, offset: float) -> None:
@@ -290,7 +290,7 @@ def sum_by_bin(
 ) -> None:
     """Write the histograms of some nodes to their ``indices`` in ``out``.
 
-    With few threads, the rows that polars filters are added up by a kernel (see `kernel_pays`).
+    With few threads, polars filters the rows and a kernel sums them (see `kernel_pays`).
 
     Parameters
     ----------
@@ -323,10 +323,10 @@ def _parts(n_nodes: int, stride: int) -> Iterator[slice]:
 def _add_group_bys(
     rows: pl.DataFrame, layout: SlotLayout, nodes: Sequence[int], out: FloatArray, indices: IntArray
 ) -> None:
-    """Add the rows, all of which are in the nodes, by group-bys, which run together.
+    """Sum the rows, all of them in the nodes, by parallel group-bys.
 
-    One small integer is the key, index of the node * stride + code: grouping by it is much faster than by two columns.
-    Features with few bins share a stride, so a feature with many categories widens no other's keys.
+    The key is one small integer, index of the node * stride + code: grouping by it is much faster than by two columns.
+    Features with few bins share a stride, so that a feature with many categories does not widen the keys of others.
     """
     strides = layout.strides()
     keys = [pl.col(str(i)) for i in range(len(strides))]
@@ -357,7 +357,7 @@ def _first_key(nodes: Sequence[int], stride: int) -> pl.Expr:
 
 
 def _add_rows(rows: pl.DataFrame, layout: SlotLayout, nodes: Sequence[int], out: FloatArray, indices: IntArray) -> None:
-    """Add the rows, all of which are in the nodes, by the kernel."""
+    """Sum the rows, all of them in the nodes, by the kernel."""
     from frameboost.binning.arrays import add_codes
 
     index_of = np.zeros(max(nodes) + 1, np.uint32)
@@ -379,7 +379,7 @@ def child_of_row(
 ) -> pl.Series:
     """Return the node of every row after the splits (node -> split, left child, right child).
 
-    ``goes_left`` returns a split's condition over ``columns``.
+    ``goes_left`` returns the condition of a split over ``columns``.
     """
     largest = max((child for _, *children in splits.values() for child in children), default=0)
     kind = next(kind for kind, most in _LARGEST.items() if max(largest, _LARGEST[node.dtype]) <= most)
@@ -400,5 +400,5 @@ def child_of_row(
 
 @lru_cache(maxsize=1024)
 def _number(node: int, kind: pl.DataType) -> pl.Expr:
-    """Return the number of a node, memoised: each tree has the same ones."""
+    """Return a node number as an expression, memoised: all trees have the same numbers."""
     return pl.lit(node, dtype=kind)

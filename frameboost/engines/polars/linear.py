@@ -1,4 +1,4 @@
-"""Linear leaves as polars expressions: what a leaf's terms are is looked up by the row's node."""
+"""Linear leaves as polars expressions: the terms of each row's leaf are looked up by its node."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["leaf_ranges", "leaf_sums", "linear_value"]
 
 
 def leaf_ranges(rows: pl.LazyFrame, leaves: IntArray, features: IntArray) -> FloatArray:
-    """Return `LinearEngine.leaf_ranges` of rows with ``node``, ``g``, ``h`` and the numbers' roles."""
+    """Return `LinearEngine.leaf_ranges` of rows with ``node``, ``g``, ``h`` and the roles of numbers."""
     x = _numbers(leaves, features)
     aggregates = [pl.len().cast(pl.Float64), pl.col("g").abs().max(), pl.col("h").max()]
     aggregates += [each for k in range(len(x)) for each in (pl.col(f"u{k}").min(), pl.col(f"u{k}").max())]
@@ -43,7 +43,7 @@ def leaf_sums(rows: pl.LazyFrame, grids: LinearColumns, offsets: FloatArray) -> 
 
 
 def linear_value(values: Mapping[int, float], linear: LinearColumns) -> pl.Expr:
-    """Return the value of each row's leaf, over ``node`` and the numbers' roles."""
+    """Return the leaf value of each row, over ``node`` and the roles of numbers."""
     plain = np.array(list(values.values()))
     leaves = linear.among(np.array(list(values)), plain)
     slopes = (_lookup(leaves.node, of_slot) for of_slot in leaves.terms[..., 0].T)

@@ -1,4 +1,4 @@
-"""The columns of a star: facts in memory whose dimensions are not joined to them, and g and h in their records."""
+"""The columns of a star: facts in memory, without a join of the dimensions, and g and h in their records."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ _NO_PAIRS: FloatArray = np.empty((0, 2))
 
 
 class StarColumns(FrameColumns):
-    """`FeatureColumns` of facts and of the dimensions that they refer to, which are binned once a row of the dimension.
+    """`FeatureColumns` of facts and dimensions; attributes are binned once per row of the dimension.
 
-    Where it pays, the codes of attributes are stored by key (see `KeyedColumns`), and otherwise by fact, as of any
-    other column.
+    The codes of attributes are stored by key if that pays off (see `KeyedColumns`), otherwise by fact, as those of
+    other columns.
 
     Parameters
     ----------
@@ -97,7 +97,7 @@ class StarColumns(FrameColumns):
         return super().propose_bins(max_bin, {**user_bins, **proposed})
 
     def bin(self, bins: Sequence[Bins], *, may_sort: bool) -> tuple[BinnedColumns, RowNumbers | None]:
-        """See `FeatureColumns.bin`; facts are put in the order of the keys of a large dimension."""
+        """See `FeatureColumns.bin`; facts are sorted by the keys of a large dimension."""
         coded = [code_table(table, bins, most_keys(self.n_rows), self.workers) for table in self._tables]
         by_key, sorted_by = chosen(coded, self.n_rows * len(bins), may_sort=may_sort)
         # Attributes are not sparse.
@@ -112,7 +112,7 @@ class StarColumns(FrameColumns):
         return binned, None if sorted_by is None else self._by_key(sorted_by)
 
     def _by_key(self, table: CodedTable) -> RowNumbers:
-        """Return the facts in the order of a dimension's keys."""
+        """Return the facts sorted by the keys of a dimension."""
         order, starts = np.empty(self.n_rows, np.uint32), np.cumsum(table.counts) - table.counts
 
         def write(first: int, last: int) -> None:
@@ -141,17 +141,17 @@ class StarColumns(FrameColumns):
 
 
 class RecordedGradients(Gradients):
-    """Gradient pairs that are only in records, from when the rows keep their order on.
+    """Gradient pairs that are stored only in records, once the row order is final.
 
-    Arrays of them are computed when first read, as for the sums of linear leaves, and from then on every round.
-    They always are if there are several outputs, or if no program computes them.
+    Arrays of them are computed at the first read, as for the sums of linear leaves, and from then on in every round;
+    with several outputs, or without a program, in every round from the start.
 
     Parameters
     ----------
     workers, constants, storage
         See `Gradients`.
     stored
-        Whether arrays are always needed, as samples are drawn from them.
+        Whether arrays are always needed, because samples are drawn from them.
     """
 
     def __init__(self, workers: Workers, constants: Mapping[str, float], storage: Storage, *, stored: bool) -> None:
@@ -168,11 +168,11 @@ class RecordedGradients(Gradients):
         return self._computed is not None and self._records is not None and self._records.has_numbers
 
     def keep_order(self, records: Records | None) -> None:
-        """See `Gradients.keep_order`: the pairs of rounds to come are written there."""
+        """See `Gradients.keep_order`: pairs of later rounds are written to the records."""
         self._records = None if self._stored else records
 
     def make_room(self, n_outputs: int, n_rows: int, program: Program | None) -> None:
-        """See `Gradients.make_room`; there is none for pairs that will be in records."""
+        """See `Gradients.make_room`; pairs in records need no arrays."""
         is_recorded = self._records is not None and n_outputs == 1 and program is not None and not self._are_read
         self._computed, self._is_expired = None, False
         super().make_room(n_outputs, 0 if is_recorded else n_rows, program)

@@ -1,6 +1,6 @@
-"""Codes of attributes that are stored by key, and how their histograms are summed and their splits carried out.
+"""Codes of attributes stored by key: their histograms and splits.
 
-In kernels, indices are unsigned: for a signed one numba checks at each access whether it counts from the end.
+In kernels, indices are unsigned: numba checks signed ones at each access for wraparound.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _NEVER = np.iinfo(np.int64).max
 
 
 def chosen(tables: Sequence[CodedTable], n_codes: int, *, may_sort: bool) -> tuple[list[CodedTable], CodedTable | None]:
-    """Return the dimensions whose codes are to be stored by key, and the one that facts are to be sorted by, if any.
+    """Return the dimensions to store codes by key for, and the one to sort the facts by, if any.
 
     ``n_codes`` is the number of codes of all facts.
     """
@@ -70,16 +70,16 @@ def chosen(tables: Sequence[CodedTable], n_codes: int, *, may_sort: bool) -> tup
 
 
 def most_keys(n_facts: int) -> int:
-    """Return how many keys a dimension may have at most for its codes to be stored by key."""
+    """Return the maximum number of keys of a dimension for its codes to be stored by key."""
     return n_facts // max(MIN_PER_KEY, 1)
 
 
 class KeyedColumns:
-    """The codes of the attributes of dimensions, one a key, and the keys of each row.
+    """The codes of the attributes of dimensions, by key, and the keys of each row.
 
-    Say a dimension of 3 keys has the attributes 4 and 5, of the codes 0, 1, 1 and 2, 0, 2. The rows of a node have the
-    sums 10, 20 and 30 by key. Then those of attribute 4 are 10 and 50, and of attribute 5 20 (code 0) and 40 (code 2).
-    A split that code 1 of attribute 4 goes right in is one that keys 1 and 2 go right in.
+    Example: a dimension with 3 keys has the attributes 4 and 5, with the codes 0, 1, 1 and 2, 0, 2. The rows of a node
+    have the sums 10, 20 and 30 by key. The sums of attribute 4 are then 10 and 50, and those of attribute 5 are 20
+    (code 0) and 40 (code 2). If a split sends code 1 of attribute 4 right, it sends the keys 1 and 2 right.
 
     Parameters
     ----------
@@ -88,11 +88,11 @@ class KeyedColumns:
     layout
         The slots of all features.
     elsewhere
-        Features of the facts whose codes are not stored here, as they are sparse.
+        Sparse features of the facts, with codes stored elsewhere.
     workers
         The threads.
     in_order
-        The number of the dimension whose keys the rows are in the order of, if any.
+        The index of the dimension that the rows are sorted by, if any.
     """
 
     def __init__(
@@ -128,22 +128,22 @@ class KeyedColumns:
         self._packed = PackedGradients(len(self._keys[0]), may_count=dtype == np.uint8)
 
     def forget_records(self, fact_codes: Sequence[Codes]) -> None:
-        """Have the keys of each row and its ``fact_codes`` codes written side by side when they are next read."""
+        """Rewrite the keys of each row and its ``fact_codes`` codes into records at the next read."""
         self._records.forget(fact_codes)
 
     @property
     def additions_per_row(self) -> int:
-        """How many sums a row is added to, at most half of which are those of keys."""
+        """The number of sums that a row is added to; sums by key are at most half of them."""
         return 2 * len(self._codes) + len(self.fact_features)
 
     def sort(self, order: RowNumbers) -> None:
-        """Put the rows into another order."""
+        """Reorder the rows."""
         for index, keys in enumerate(self._keys):
             self._keys[index] = np.empty_like(keys)
             take_all(keys, order, self._keys[index], self._workers)
 
     def start_tree(self, gh: FloatArray, scale: Scale | None) -> None:
-        """Get ready to add the pairs of a tree, float64 (rows, 2)."""
+        """Prepare to add the pairs of a tree, float64 (rows, 2)."""
         self._records.write(self._keys, self._packed.bytes_of(scale), self._workers)
         self._packed.write(gh, scale, self._records, self._workers)
 
@@ -156,14 +156,14 @@ class KeyedColumns:
 
     @property
     def has_numbers(self) -> bool:
-        """Whether the pairs that are added up are in the records."""
+        """Whether the pairs to sum are in the records."""
         return self._packed.grid is not None or self._packed.steps is not None
 
     def add(
         self, team: IntArray, rows: RowNumbers, parts: Pieces, firsts: IntArray, gh: FloatArray,
         out: FloatArray, indices: IntArray, more: FloatArray, *, is_first: bool, reads_records: bool = True,
     ) -> None:  # fmt: skip
-        """Add the pairs of rows to histograms (see `add_by_key`); those in records, if there are and they are read."""
+        """Add the pairs of rows to histograms (see `add_by_key`), from the records if they hold them."""
         records = self._records
         n_features, n_byte_keys = len(self.fact_features), len(records.of_bytes)
         facts = np.array([0, 0, records.first_code, self._first_slot, n_features, 0, n_byte_keys])
@@ -179,7 +179,7 @@ class KeyedColumns:
         add_by_key(team, *columns, *pairs, out, indices, more, self._sums, may_block, is_first)
 
     def sides_of_keys(self, features: IntArray, goes_left: BoolArray, starts: IntArray) -> tuple[BoolArray, IntArray]:
-        """Return the sides of splits with those of codes replaced by those of keys, where codes are stored by key."""
+        """Return the sides of splits, with sides of codes replaced by sides of keys if codes are stored by key."""
         chosen = self._index_of[features].tolist()
         if all(table < 0 for table, _ in chosen):
             return goes_left, starts
@@ -200,7 +200,7 @@ class KeyedColumns:
         return sides, ends
 
     def columns(self, features: IntArray) -> Iterator[tuple[Codes, IntArray]]:
-        """Yield the keys of each dimension that splits compare, as one column, and 0 for each such split, else -1."""
+        """Yield the keys of each dimension that splits compare, as one column, with 0 for such a split, else -1."""
         tables = self._index_of[features, 0]
         for table in np.unique(tables[tables >= 0]).tolist():
             yield self._keys[table][None, :], np.where(tables == table, 0, -1)
@@ -209,8 +209,8 @@ class KeyedColumns:
 def _write_sides(codes: Codes, sides: BoolArray, out: BoolArray) -> None:
     """Write the side of each code; the last of ``sides`` is that of missing values.
 
-    Where codes below a bin go left, as in numeric splits, they are compared by vector instructions: 1,000,000 keys take
-    0.05 ms instead of 1.
+    Numeric splits, where codes below a bin go left, are compared with vector instructions: 1,000,000 keys take 0.05 ms
+    instead of 1 ms.
     """
     below = int(np.count_nonzero(sides[:-1]))
     if not sides[:below].all():
@@ -235,14 +235,14 @@ _N_BYTE_KEYS = _BYTE_KEY
 
 @kernel
 def take_sides(codes, sides, out):  # type: ignore[no-untyped-def]
-    """Write to ``out`` the side (bool) of each code."""
+    """Write the side (bool) of each code to ``out``."""
     for i in range(len(codes)):
         out[i] = sides[np.uint64(codes[i])]
 
 
 @kernel
 def _add_to_slots(histogram, slots, codes, starts, count, gh, n_features):  # type: ignore[no-untyped-def]
-    """Add pairs to the bins of the codes from each of ``starts`` on."""
+    """Add pairs to the bins of the codes that start at each of ``starts``."""
     for i in range(np.uint64(0), count):
         g, h = gh[i << _ONE], gh[(i << _ONE) + _ONE]
         for feature in range(n_features):
@@ -252,7 +252,7 @@ def _add_to_slots(histogram, slots, codes, starts, count, gh, n_features):  # ty
 
 @kernel
 def _add_in_blocks(sums, codes, starts, count, gh, n_features):  # type: ignore[no-untyped-def]
-    """Do the same to 256 bins of each feature (see `frameboost.engines.memory.columns`)."""
+    """Do the same for 256 bins of each feature (see `frameboost.engines.memory.columns`)."""
     whole = n_features - n_features % _WIDTH
     for i in range(np.uint64(0), count):
         g, h, start = gh[i << _ONE], gh[(i << _ONE) + _ONE], starts[i]
@@ -264,7 +264,7 @@ def _add_in_blocks(sums, codes, starts, count, gh, n_features):  # type: ignore[
 
 @kernel
 def _add(table, may_block, blocks, histogram, slots, codes, starts, count, gh):  # type: ignore[no-untyped-def]
-    """Add pairs to the bins of a dimension's attributes, whose codes start at ``starts``."""
+    """Add pairs to the bins of a dimension's attributes, with codes that start at ``starts``."""
     n_features = np.uint64(table[_N_FEATURES])
     if may_block is not None and blocks is not None:
         _add_in_blocks(blocks[table[_FIRST_SLOT] * STRIDE :], codes, starts, count, gh, n_features)
@@ -286,7 +286,7 @@ def _merge_blocks(blocks, slots, histogram):  # type: ignore[no-untyped-def]
 
 @kernel
 def _gh_of(bytes_, start, steps):  # type: ignore[no-untyped-def]
-    """Return g and h of the record that starts there (see `frameboost.engines.memory.star.records`)."""
+    """Return g and h of the record that starts at this byte (see `frameboost.engines.memory.star.records`)."""
     step_g, step_h, n_bytes = steps
     shift = np.int64(64 - 8 * n_bytes)
     g = (read_eight(bytes_, start) << shift) >> shift
@@ -298,9 +298,9 @@ def _gh_of(bytes_, start, steps):  # type: ignore[no-untyped-def]
 def _read_block(  # type: ignore[no-untyped-def]
     records, facts, rows, first, last, stop, gradients, steps, gh, starts, blocks,
 ):  # fmt: skip
-    """Copy the pairs of ``rows[first:last]``, and where their records start.
+    """Copy the pairs of ``rows[first:last]``, and the starts of their records.
 
-    If there are ``blocks``, add the pairs to those of keys of one byte, and of the facts' codes, which lie behind them.
+    If there are ``blocks``, add the pairs to those of one-byte keys, and of the facts' codes, which follow the keys.
     """
     n_columns = np.uint64(facts[_N_BYTE_KEYS] + facts[_N_FEATURES])
     first_code, whole = np.uint64(facts[_FIRST_CODE] - facts[_N_BYTE_KEYS]), n_columns - n_columns % _WIDTH
@@ -328,7 +328,7 @@ def _read_block(  # type: ignore[no-untyped-def]
 
 @kernel
 def _merge_runs(table, field, bytes_, records, count, gh, codes, starts, sums):  # type: ignore[no-untyped-def]
-    """Write where the codes of each run of rows of one key start, and the sum of its pairs; return how many."""
+    """Write the start of the codes of each run of rows with one key, and its sum; return the number of runs."""
     first, n_features = np.uint64(table[_FIRST_CODE]), np.uint64(table[_N_FEATURES])
     at_key, mask = np.uint64(field[0]), np.uint32(field[1])
     run, before = np.uint64(0), np.uint32(0xFFFFFFFF)  # no key
@@ -348,7 +348,7 @@ def _merge_runs(table, field, bytes_, records, count, gh, codes, starts, sums): 
 
 @kernel
 def _add_to_keys(field, bytes_, records, count, gh, sums):  # type: ignore[no-untyped-def]
-    """Add pairs up by key."""
+    """Sum pairs by key."""
     at_key, mask = np.uint64(field[0]), np.uint32(field[1])
     for i in range(np.uint64(0), count):
         key = np.uint64(read_four(bytes_, records[i] + at_key) & mask)
@@ -357,7 +357,7 @@ def _add_to_keys(field, bytes_, records, count, gh, sums):  # type: ignore[no-un
 
 @kernel
 def _take_sums(table, by_key, may_block, blocks, histogram, slots, codes, starts, gh):  # type: ignore[no-untyped-def]
-    """Add the sums of all keys to the bins of their codes, and clear them."""
+    """Add the sums of all keys to the bins of their codes, and clear the sums."""
     first, n_features = np.uint64(table[_FIRST_CODE]), np.uint64(table[_N_FEATURES])
     count = np.uint64(0)
     for key in range(np.uint64(0), np.uint64(table[_N_KEYS])):
@@ -377,7 +377,7 @@ def _add_part(  # type: ignore[no-untyped-def]
     records, fields, tables, codes, slots, facts, rows, first, stop, gradients, steps, histogram, by_key, may_block,
     blocks, byte_blocks, n_rows, room,
 ):  # fmt: skip
-    """Add the pairs of ``rows[first:stop]`` to bins, or to the sums by key that are taken at the end of the node."""
+    """Add the pairs of ``rows[first:stop]`` to bins, or to the sums by key, which are read at the end of the node."""
     gh, starts, run_starts, run_gh = room
     bytes_ = records.ravel()
     for start in range(first, stop, np.uint64(_ROWS)):
@@ -451,10 +451,10 @@ def add_by_key(  # type: ignore[no-untyped-def]
     team, records, fields, tables, codes, slots, facts, rows, parts, firsts, gradients, steps, histograms, indices,
     more, by_key, may_block, is_first,
 ):  # fmt: skip
-    """Add each row's gradient pair to the bins of the fact's codes, and of the attributes that its keys refer to.
+    """Add each row's gradient pair to the bins of the fact's codes, and of the attributes of its keys.
 
-    Of a node of many rows, the pairs are first added up by key, and then once for each key to the bins of its
-    attributes. Of a node of fewer rows, the pairs of rows side by side that have one key are added up.
+    In a node with many rows, the pairs are first summed by key, and then added once per key to the bins of its
+    attributes. In a node with fewer rows, the pairs of adjacent rows with the same key are summed.
 
     Parameters
     ----------
@@ -463,22 +463,22 @@ def add_by_key(  # type: ignore[no-untyped-def]
     records, fields
         See `frameboost.engines.memory.star.records.Records`.
     tables
-        int64 (dimensions, 7): the rows of a node from which on they are added up by key; the number of keys; where the
-        codes start, by key; the first of the slots; the number of features; where the dimension's sums start; the index
-        of its key among those of one byte in records, or -1.
+        int64 (dimensions, 7): the minimum rows of a node for sums by key; the number of keys; the start of the codes;
+        the first slot; the number of features; the start of the dimension's sums; the index of its key among the
+        one-byte keys of records, or -1.
     codes, slots
-        uint8, uint16 or uint32: the codes of the features of each key, of all dimensions; and int64: the first slot of
-        each feature, those of the facts' features last.
+        uint8, uint16 or uint32: the codes of each key's features, for all dimensions; and int64: the first slot of each
+        feature, features of the facts last.
     facts
-        int64 (7,), as a row of ``tables``: where the fact's codes start in a record, their first slot, their number;
-        and last the number of keys of one byte, which lie before them.
+        int64 (7,), as a row of ``tables``: the start of the fact's codes in a record, their first slot, their number;
+        and last the number of one-byte keys, which precede them.
     steps
-        The steps of g and h, and the bytes of their numbers in records; None if these have no numbers, so that
-        ``gradients`` are read.
+        The steps of g and h, and the bytes of their numbers in records; None if records have no numbers, so that
+        ``gradients`` is read.
     by_key
         float64 (shares, 2 sums): zero before and after.
     may_block
-        Whether codes of dimensions are bytes; None instead of False.
+        Whether codes of dimensions are uint8; None instead of False.
     """
     if is_first:
         share_out(team, clearing((histograms, indices)), len(indices))

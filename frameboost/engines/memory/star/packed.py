@@ -1,13 +1,13 @@
-"""Kernels over facts whose attributes are in dimensions, where h is the same in all rows: g and a count in one int64.
+"""Kernels over facts with attributes in dimensions, for constant h: g and a count packed into one int64.
 
-A sum then takes one addition of 8 bytes instead of one of 16, and twice as many bins stay in the L1 cache. Of a row
-with g = 5 s on a grid of step s, and 16 bits for the count, the number is 5 · 2^16 + 1. Three rows with 5, -2 and -4 s
-add up to -1 · 2^16 + 3: the lowest bits are the count, and the others, shifted with their sign, the sum of g.
+A sum then takes one addition of 8 bytes instead of 16, and twice as many bins fit into the L1 cache. A row with g = 5 s
+on a grid of step s, and 16 bits for the count, has the number 5 · 2^16 + 1. Three rows with 5, -2 and -4 s sum to -1 ·
+2^16 + 3: the lowest bits are the count, and the others, after an arithmetic shift, the sum of g.
 
-In the record of a row (see `frameboost.engines.memory.star.records`) the number is 5 · 2 + 1, of few bytes: one cache
-line has all that is read of the row.
+In the record of a row (see `frameboost.engines.memory.star.records`) the number is 5 · 2 + 1, in few bytes, so that one
+cache line holds all data of the row.
 
-Indices are unsigned: for a signed one numba checks at each access whether it counts from the end.
+Indices are unsigned: numba checks signed ones at each access for wraparound.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _N_BYTE_KEYS = _BYTE_KEY
 
 @kernel
 def _add(cells, codes, starts, count, numbers, n_features):  # type: ignore[no-untyped-def]
-    """Add numbers to the cells of the codes from each of ``starts`` on."""
+    """Add numbers to the cells of the codes that start at each of ``starts``."""
     whole = n_features - n_features % _WIDTH
     for i in range(_ZERO, count):
         number, start = numbers[i], starts[i]
@@ -52,7 +52,7 @@ def _add(cells, codes, starts, count, numbers, n_features):  # type: ignore[no-u
 
 @kernel
 def _flush(cells, slots, grid, histogram):  # type: ignore[no-untyped-def]
-    """Add the cells of each feature to its slots, and clear them."""
+    """Add the cells of each feature to its slots, and clear the cells."""
     step, h, bits, _ = grid
     mask = np.int64((1 << bits) - 1)
     for k in range(len(slots)):
@@ -69,9 +69,9 @@ def _flush(cells, slots, grid, histogram):  # type: ignore[no-untyped-def]
 def _read_block(  # type: ignore[no-untyped-def]
     bytes_, width, facts, grid, rows, first, last, stop, numbers, starts, cells
 ):
-    """Copy the numbers of ``rows[first:last]``, and where their records start; add them to cells.
+    """Copy the numbers of ``rows[first:last]`` and the starts of their records, and add the numbers to cells.
 
-    These cells are those of keys of one byte, and of the facts' codes, which lie behind such keys.
+    The cells are those of one-byte keys, and of the facts' codes, which follow these keys.
     """
     n_columns = np.uint64(facts[_N_BYTE_KEYS] + facts[_N_FEATURES])
     first_code, whole = np.uint64(facts[_FIRST_CODE] - facts[_N_BYTE_KEYS]), n_columns - n_columns % _WIDTH
@@ -91,7 +91,7 @@ def _read_block(  # type: ignore[no-untyped-def]
 
 @kernel
 def _merge_runs(table, field, bytes_, records, count, numbers, codes, starts, sums):  # type: ignore[no-untyped-def]
-    """Write where the codes of each run of rows of one key start, and the sum of its numbers; return how many."""
+    """Write the start of the codes of each run of rows with one key, and its sum; return the number of runs."""
     first, n_features = np.uint64(table[_FIRST_CODE]), np.uint64(table[_N_FEATURES])
     at_key, mask = np.uint64(field[0]), np.uint32(field[1])
     run, before = _ZERO, np.uint32(0xFFFFFFFF)  # no key
@@ -110,7 +110,7 @@ def _merge_runs(table, field, bytes_, records, count, numbers, codes, starts, su
 
 @kernel
 def _add_to_keys(field, bytes_, records, count, numbers, sums):  # type: ignore[no-untyped-def]
-    """Add numbers up by key."""
+    """Sum numbers by key."""
     at_key, mask = np.uint64(field[0]), np.uint32(field[1])
     for i in range(_ZERO, count):
         sums[np.uint64(read_four(bytes_, records[i] + at_key) & mask)] += numbers[i]
@@ -118,7 +118,7 @@ def _add_to_keys(field, bytes_, records, count, numbers, sums):  # type: ignore[
 
 @kernel
 def _take_sums(table, sums, cells, slots, codes, grid, histogram, starts, numbers):  # type: ignore[no-untyped-def]
-    """Add the sums of all keys to the cells of their codes, and clear them."""
+    """Add the sums of all keys to the cells of their codes, and clear the sums."""
     first, n_features = np.uint64(table[_FIRST_CODE]), np.uint64(table[_N_FEATURES])
     most = np.int64((1 << grid[2]) - 1)
     count, in_cells = _ZERO, np.int64(0)
@@ -142,7 +142,7 @@ def _take_sums(table, sums, cells, slots, codes, grid, histogram, starts, number
 def _add_node(  # type: ignore[no-untyped-def]
     records, fields, tables, codes, slots, facts, rows, parts, part, end, n_rows, grid, histogram, by_key, cells, room,
 ):  # fmt: skip
-    """Add the parts ``part`` to ``end - 1``, which are of one node and have ``n_rows`` rows, to its histogram."""
+    """Add the parts ``part`` to ``end - 1``, of one node with ``n_rows`` rows, to its histogram."""
     numbers, starts, run_starts, run_numbers = room
     width, bytes_ = np.uint64(records.shape[1]), records.ravel()
     n_attributes = facts[_FIRST_SLOT]
@@ -220,16 +220,16 @@ def add_packed_by_key(  # type: ignore[no-untyped-def]
     team, records, fields, tables, codes, slots, facts, rows, parts, firsts, grid, histograms, indices, more, by_key,
     is_first,
 ):  # fmt: skip
-    """Do what `frameboost.engines.memory.star.keyed.add_by_key` does, for codes of one byte and packed pairs.
+    """Do the work of `frameboost.engines.memory.star.keyed.add_by_key` for uint8 codes and packed pairs.
 
-    Bins are emptied before they have more rows than the bits count to; no key has more.
+    Bins are flushed before the count overflows its bits; no key has more rows.
 
     Parameters
     ----------
     team, records, fields, tables, codes, slots, facts, rows, parts, firsts, histograms, indices, more, is_first
         As there.
     grid
-        The step of g, the h of all rows, the number of bits of the count, and what numbers in records are shifted by.
+        The step of g, the h of all rows, the number of bits of the count, and the shift of numbers in records.
     by_key
         int64 (shares, sums): zero before and after.
     """

@@ -1,8 +1,8 @@
-"""Records of facts: all that a histogram reads of a row side by side, in one cache line or two; g and h too.
+"""Records of facts: all data of a row that a histogram reads, contiguous, in one or two cache lines; g and h too.
 
-Say the step of g is s. Where h is the same in all rows, a row with g = 5 s has the number 5 · 2 + 1: the lowest bit
-counts rows, and is 0 where a sample leaves the row out. A sum of these has both sums (see `packed`). Where h differs, a
-row with g = 5 s and h = 3 t has the numbers 5 and 3.
+Let s and t be the steps of g and h. If h is constant, a row with g = 5 s has the number 5 · 2 + 1: the lowest bit
+counts rows, and is 0 for a row outside of the sample. Sums of these numbers contain both sums (see `packed`). If h
+varies, a row with g = 5 s and h = 3 t has the numbers 5 and 3.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ _IN_CACHE = 1 << 15
 
 
 class Records:
-    """A record a row: its numbers (see `PackedGradients`), its keys, the codes of the fact's features.
+    """One record per row: its numbers (see `PackedGradients`), its keys, and the codes of the fact's features.
 
-    Say the first of two dimensions has 200 keys and the second 10,000, facts have three codes, and a number takes
-    four bytes. Keys of one byte come last, so that they and the facts' codes are read as codes of one kind::
+    Example: two dimensions have 200 and 10,000 keys, facts have three codes, and a number takes four bytes. One-byte
+    keys come last, so that they and the facts' codes are read uniformly::
 
         byte   0 1 2 3   4 5           6            7 8 9       10 11
                number    second key    first key    codes       unused
@@ -48,11 +48,11 @@ class Records:
     bytes
         uint8 (rows, bytes of a record).
     fields
-        int64 (dimensions, 2): the first byte of each key, and a mask of its bits in the four bytes from there on.
+        int64 (dimensions, 2): the first byte of each key, and a mask of its bits in the four bytes that start there.
     first_code
         The byte of the first code.
     of_bytes
-        The dimensions with keys of one byte, in the order of these.
+        The dimensions with one-byte keys, in the order of the keys.
 
     Parameters
     ----------
@@ -84,11 +84,11 @@ class Records:
         self._is_written = False
 
     def forget(self, codes: Sequence[Codes]) -> None:
-        """Write the records anew when they are next read, as rows have these codes, or another order."""
+        """Rewrite the records at the next read, because codes or the row order have changed."""
         self._codes, self._is_written = codes, False
 
     def write(self, keys: _Keys, n_number: int, workers: Workers) -> None:
-        """Write the records if they are not written, with room for numbers of so many bytes or more."""
+        """Write the records unless they exist with room for numbers of at least this many bytes."""
         if n_number > self.n_number:
             self._lay_out(n_number)
         if self._is_written:
@@ -111,7 +111,7 @@ class Records:
 
 @kernel
 def write_records(values, at, width, records, first, last):  # type: ignore[no-untyped-def]
-    """Write the ``width`` lowest bytes of the values (unsigned) of some rows to their records, from ``at`` on."""
+    """Write the ``width`` lowest bytes of unsigned values of some rows to their records, starting at byte ``at``."""
     n_bytes, bytes_ = np.uint64(records.shape[1]), records.ravel()
     for row in range(np.uint64(first), np.uint64(last)):
         rest, start = np.uint32(values[row]), row * n_bytes + np.uint64(at)
@@ -135,16 +135,16 @@ class PackedGradients:
     Attributes
     ----------
     grid
-        Set if h is the same in all rows; None if the pairs of this tree are not packed, or have both numbers.
+        Set if h is constant; None if the pairs of this tree are not packed, or have two numbers.
     steps
-        Set if there are two numbers for g and h; else None.
+        Set if g and h are two numbers; otherwise None.
 
     Parameters
     ----------
     n_rows
         The number of facts.
     may_count
-        Whether rows of the same h may be counted, as codes are bytes.
+        Whether rows may be counted if h is constant: codes are uint8.
     """
 
     def __init__(self, n_rows: int, *, may_count: bool) -> None:
@@ -156,13 +156,13 @@ class PackedGradients:
         self._n_bytes = -(-(_magnitude_bits(n_rows) + 3) // 8)  # with a sign, for up to ± 2^k, and the count
 
     def bytes_of(self, scale: Scale | None) -> int:
-        """Return how many bytes a record needs for pairs of this scale."""
+        """Return the bytes of a record for pairs of this scale."""
         if scale is None:
             return 0
         return self._n_bytes if self._same_h(scale) else 2 * self._n_bytes
 
     def write(self, gh: FloatArray, scale: Scale | None, records: Records, workers: Workers) -> None:
-        """Pack pairs, float64 (rows, 2), if they can be."""
+        """Pack pairs, float64 (rows, 2), if possible."""
         self.grid = self.steps = None
         if scale is None:
             return
@@ -207,7 +207,7 @@ class PackedGradients:
 
 
 def most_in_one(n_rows: int) -> int:
-    """Return how many rows the sum of one int64 may have at most, where there are ``n_rows`` in all."""
+    """Return the maximum number of rows in the sum of one int64, of ``n_rows`` in all."""
     return (1 << _bits(n_rows)) - 1
 
 
@@ -217,7 +217,7 @@ def _magnitude_bits(n_rows: int) -> int:
 
 
 def _bits(n_rows: int) -> int:
-    """Return how many bits count rows: n rows have sums of g up to n · 2^k, and n fits the bits below."""
+    """Return the number of bits that count rows: n rows have sums of g up to n · 2^k, and n fits the bits below."""
     return (63 - _magnitude_bits(n_rows)) // 2
 
 
@@ -227,7 +227,7 @@ _ROWS = 1 << 13
 
 @kernel
 def _have_numbers(gh, inverses, same_h, most, count):  # type: ignore[no-untyped-def]
-    """Return whether some pairs can be written, see `write_numbers`."""
+    """Whether some pairs can be written, see `write_numbers`."""
     n_others = 0
     for row in range(np.uint64(count)):
         g, h = gh[row, 0] * inverses[0], gh[row, 1] * inverses[1]
@@ -261,10 +261,10 @@ def _write(gh, inverses, same_h, n_bytes, first, last, records):  # type: ignore
 
 @kernel
 def write_numbers(gh, inverses, same_h, most, n_bytes, first, last, records):  # type: ignore[no-untyped-def]
-    """Write g and h of some rows to their records, and return whether this can be done.
+    """Write g and h of some rows to their records; return whether this is possible.
 
-    It can if both are multiples of their steps, of magnitude at most ``most`` steps, and every row has the h
-    ``same_h`` unless that is 0. A row with neither g nor h, as those that are not in a sample, is 0.
+    It is if both are multiples of their steps, with a magnitude of at most ``most`` steps, and every row has the h
+    ``same_h`` unless that is 0. Rows with zero g and h, such as those outside of a sample, are 0.
 
     Parameters
     ----------
@@ -273,7 +273,7 @@ def write_numbers(gh, inverses, same_h, most, n_bytes, first, last, records):  #
     inverses
         float64 (2,): the number of steps of g in 1, and of h.
     same_h
-        The h of all rows, whose numbers are then g and a count of 1 in the lowest bit; 0 if g and h are written.
+        The h of all rows, for numbers of g and a count of 1 in the lowest bit; 0 if g and h are written.
     most
         float64.
     n_bytes
@@ -317,9 +317,9 @@ _computing = outlined(_compute_share)
 def compute_numbers(  # type: ignore[no-untyped-def]
     team, instructions, constants, addresses, results, offsets, inverses, same_h, n_bytes, records, largest, totals
 ):
-    """Do what `compute_shares` and `write_numbers` do, for one output, without pairs in memory.
+    """Do the work of `compute_shares` and `write_numbers`, for one output, without pairs in memory.
 
-    Numbers of magnitudes that do not fit are written wrong: the largest magnitudes show it.
+    Numbers that do not fit are stored incorrectly; the largest magnitudes reveal it.
 
     Parameters
     ----------

@@ -1,7 +1,7 @@
-"""The dimensions of a star as facts refer to them, and their attributes in bins and codes, once a row of the dimension.
+"""The dimensions of a star, and their attributes in bins and codes, once per row of the dimension.
 
-- `open_tables`: the attributes of each dimension, and the row that each fact has there
-- `propose_attribute`, `code_table`: their bins and codes, which are those of the joined column
+- `open_tables`: the attributes of each dimension, and the dimension row of each fact
+- `propose_attribute`, `code_table`: their bins and codes, equal to those of the joined column
 """
 
 from __future__ import annotations
@@ -46,28 +46,29 @@ _ROW = "\0row"
 
 
 class SampledRows:
-    """The rows of the facts that cuts come from, which are drawn when they are first used."""
+    """The rows of the facts that cuts come from, drawn at the first use."""
 
     def __init__(self, n_rows: int) -> None:
         self._n_rows = n_rows
 
     @cached_property
     def rows(self) -> npt.NDArray[np.int64] | None:
-        """Their numbers; None for all."""
+        """Their row numbers; None for all rows."""
         sample = sample_of(self._n_rows)
         return None if sample is None else np.flatnonzero(sample.to_numpy())
 
 
 @dataclass
 class StarTable:
-    """A dimension that facts refer to, with the dimensions that it refers to joined to it.
+    """A dimension of the facts, joined with the dimensions that it refers to.
 
     Attributes
     ----------
     values
-        The physical values of the attributes by feature, one a row of the dimension; and a last row, all missing.
+        The physical values of the attributes by feature, one per row of the dimension, and a last row of missing
+        values.
     rows
-        The row of each fact, the last one where the key is NULL or unknown.
+        The dimension row of each fact; the last one if the key is NULL or unknown.
     sample
         The facts that cuts come from.
     """
@@ -78,17 +79,17 @@ class StarTable:
 
     @property
     def n_rows(self) -> int:
-        """The number of rows, with the last."""
+        """The number of rows, including the last."""
         return len(next(iter(self.values.values())))
 
     @cached_property
     def references(self) -> npt.NDArray[np.int64]:
-        """How many facts refer to each row."""
+        """The number of facts that refer to each row."""
         return self._counted(None)
 
     @cached_property
     def sampled_references(self) -> npt.NDArray[np.int64]:
-        """How many facts of those that cuts come from refer to each row."""
+        """The number of facts that refer to each row, of those that cuts come from."""
         sample = self.sample.rows
         return self.references if sample is None else self._counted(sample)
 
@@ -98,7 +99,7 @@ class StarTable:
         return counts
 
     def count_missing(self, feature: int) -> int:
-        """Return in how many facts a feature is missing."""
+        """Return the number of facts with a missing value of a feature."""
         values = self.values[feature]
         if values.null_count() == 1:  # the last
             return int(self.references[-1])
@@ -106,7 +107,7 @@ class StarTable:
 
 
 def fact_columns(source: StarFrame, features: Sequence[str]) -> list[str]:
-    """Return the columns of the facts that are features, or keys of the dimensions that have features."""
+    """Return the columns of the facts that are features, or keys of dimensions with features."""
     columns = source.facts.collect_schema()
     keys = [name for dimension in needed(source.dimensions, features) for name in dimension.left_on]
     return [name for name in dict.fromkeys([*features, *keys]) if name in columns]
@@ -115,7 +116,7 @@ def fact_columns(source: StarFrame, features: Sequence[str]) -> list[str]:
 def open_tables(
     source: StarFrame, features: Sequence[Feature], facts: pl.DataFrame, workers: Workers
 ) -> list[StarTable]:
-    """Return the dimensions that features come from; ``facts`` has the columns that these need."""
+    """Return the dimensions with features; ``facts`` has the columns that they need."""
     used = needed(source.dimensions, [feature.name for feature in features])
     read = {feature.name for feature in features}.union(*(dimension.left_on for dimension in used))
     frames: dict[int, pl.DataFrame] = {}  # the attributes, by the number of the dimension that facts refer to
@@ -167,7 +168,7 @@ def _with_null(values: pl.Series) -> pl.Series:
 
 
 def _rows_of(keys: pl.DataFrame, known: pl.DataFrame, workers: Workers) -> Rows:
-    """Return for each key its row among ``known``, or their number where it is NULL or not among them.
+    """Return the row of each key among ``known``; their number if the key is NULL or unknown.
 
     Columns have the same names and types in both.
     """
@@ -181,7 +182,7 @@ def _rows_of(keys: pl.DataFrame, known: pl.DataFrame, workers: Workers) -> Rows:
 
 
 def _rows_by_table(keys: pl.Series, known: pl.Series, workers: Workers) -> Rows | None:
-    """Return what `_rows_of` does by a table of the rows by key; None if keys are no integers, or too far apart."""
+    """Do the work of `_rows_of` by a table of the rows by key; return None if keys are not integers, or too sparse."""
     physical = known.to_physical()
     present_keys = physical.drop_nulls()
     if physical.dtype not in (pl.Int64, pl.Int32, pl.Int16, pl.Int8) or not len(present_keys):
@@ -212,7 +213,7 @@ _Values = npt.NDArray[Any]
 
 
 def propose_attribute(feature: Feature, number: int, table: StarTable, max_bin: int) -> Bins:
-    """Return the bins of the joined column: values count as often as facts refer to them."""
+    """Return the bins of the joined column: values are weighted by the number of facts that refer to them."""
     values = table.values[number]
     missing = table.count_missing(number)
     if feature.type.is_categorical:
@@ -226,7 +227,7 @@ def propose_attribute(feature: Feature, number: int, table: StarTable, max_bin: 
 
 
 def gaps_of(values: _Values, counts: IntArray, max_bin: int) -> _Values:
-    """Return the gaps at the cuts of a column that has each of the values so many times (see `gaps_of_distinct`)."""
+    """Return the gaps at the cuts of a column, from its values and their counts (see `gaps_of_distinct`)."""
     by_cells = gaps_by_cells(values, counts, max_bin)
     if by_cells is not None:
         return by_cells
@@ -241,12 +242,12 @@ _N_SAMPLED = 1 << 15
 class CodedTable:
     """The codes of the attributes of a dimension by key, and the key of each fact.
 
-    Rows to which no fact refers have no key, and rows of equal codes in all attributes have one.
+    Dimension rows without facts have no key, and rows with equal codes in all attributes share one.
 
     Attributes
     ----------
     counts
-        int64 (keys,): how many facts have each key.
+        int64 (keys,): the number of facts of each key.
 
     Parameters
     ----------
@@ -257,7 +258,7 @@ class CodedTable:
     keys
         uint32 (facts,).
     counts
-        By default, they are counted.
+        Counted by default.
     """
 
     def __init__(
@@ -277,8 +278,8 @@ class CodedTable:
 def code_table(table: StarTable, bins: Sequence[Bins], most_keys: int, workers: Workers) -> CodedTable:
     """Return the codes of a dimension.
 
-    Where more than ``most_keys`` rows are referred to, and attributes have more combinations of codes than that, rows
-    are not compared: each is a key, also those that no fact refers to.
+    If more than ``most_keys`` rows have facts, and attributes have more combinations of codes than that, rows are not
+    compared: each row is a key, also rows without facts.
     """
     features = list(table.values)
     dtype = np.min_scalar_type(max(bins[i].largest_code for i in features))
@@ -309,10 +310,10 @@ def code_table(table: StarTable, bins: Sequence[Bins], most_keys: int, workers: 
 
 
 def part_keys(table: CodedTable, most: int) -> CodedTable:
-    """Return the table with keys of more than ``most`` facts in several, which have the same codes.
+    """Return the table with keys of more than ``most`` facts divided into several with the same codes.
 
-    Of at most 2 facts, the keys 0, 1, 0, 0, 0, 0 of facts become 0, 1, 0, 2, 2, 3, and the codes of the keys 2 and 3
-    are those of key 0.
+    For at most 2 facts per key, the keys 0, 1, 0, 0, 0, 0 of facts become 0, 1, 0, 2, 2, 3, and the keys 2 and 3 have
+    the codes of key 0.
     """
     frequent = np.flatnonzero(table.counts > most)
     if not len(frequent):
@@ -327,11 +328,10 @@ def part_keys(table: CodedTable, most: int) -> CodedTable:
 
 
 def _distinct(codes: Codes) -> tuple[IntArray, npt.NDArray[np.uint32]] | None:
-    """Return the first column of each distinct one, and for each column which of the distinct ones it is.
+    """Return the first occurrence of each distinct column, and the index of every column among the distinct ones.
 
-    Columns are compared by 64 bits made of them. Should two that differ have the same, all columns are kept apart:
-    then, and where all are distinct, return None; also where all of a sample are distinct: then hardly
-    one in a thousand is equal to another.
+    Columns are compared by 64-bit hashes. Return None if two different columns have the same hash, or if all columns
+    are distinct, or all of a sample: then hardly one in a thousand is equal to another.
     """
     count = codes.shape[1]
     if count > 4 * _N_SAMPLED:
@@ -350,7 +350,7 @@ def _distinct(codes: Codes) -> tuple[IntArray, npt.NDArray[np.uint32]] | None:
 
 
 def _mixed(codes: Codes) -> npt.NDArray[np.uint64]:
-    """Return 64 bits of each column."""
+    """Return a 64-bit hash of each column."""
     mixed = np.zeros(codes.shape[1], np.uint64)
     for row in codes:
         mixed = (mixed ^ row) * np.uint64(0x9E3779B97F4A7C15)
@@ -367,7 +367,7 @@ def _are_distinct(values: npt.NDArray[np.uint64]) -> bool:
 
 @kernel
 def look_up(values, lowest, table, unknown, out):  # type: ignore[no-untyped-def]
-    """Write to ``out`` (uint32) the row of each key: ``table[value - lowest]``, or ``unknown`` beyond the table."""
+    """Write the row of each key to ``out`` (uint32): ``table[value - lowest]``, or ``unknown`` outside the table."""
     size = np.uint64(len(table))
     for i in range(len(values)):
         index = np.uint64(np.int64(values[i]) - lowest)  # of a value below, a large number
@@ -376,7 +376,7 @@ def look_up(values, lowest, table, unknown, out):  # type: ignore[no-untyped-def
 
 @kernel
 def count_rows(rows, of, counts):  # type: ignore[no-untyped-def]
-    """Add to ``counts`` (int64) how often each row is in ``rows`` (uint32), or in ``rows[of]`` unless that is None."""
+    """Add the occurrences of each row in ``rows`` (uint32), or in ``rows[of]`` if not None, to ``counts`` (int64)."""
     if of is None:
         for i in range(np.uint64(0), np.uint64(len(rows))):
             counts[np.uint64(rows[i])] += 1
