@@ -1,7 +1,7 @@
-"""EXP and LN in vector instructions, with the results of the C library to the last bit, as SQL and polars have them.
+"""EXP and LN in SIMD instructions, bitwise equal to the C library, which SQL and polars use.
 
-The C library takes one number at a time. The methods are those of the GNU, musl and Android libraries (Szabolcs Nagy,
-Arm Optimized Routines, math/exp.c and math/log.c, 2018; Tang 1989).
+The C library computes one number per call. The algorithms are those of the GNU, musl and Android libraries (Szabolcs
+Nagy, Arm Optimized Routines, math/exp.c and math/log.c, 2018; Tang 1989).
 
 EXP: x = k·ln 2/128 + r with an integer k and |r| ≤ ln 2/256, so that exp(x) = 2^(k/128)·exp(r), the first factor by a
 table of 128 values and the exponent of a float, the second by a polynomial. For x = 1, k is 185 = 128 + 57, r is
@@ -12,8 +12,8 @@ ln(1 + r), where r = z/c − 1, the last by a polynomial. Near 1, where these te
 polynomial in x − 1, whose first two terms are added up in two parts. For x = 3, k is 2 and z is 0.75:
 2·0.6931 − 0.2877 = 1.0986.
 
-Other libraries, and processors without fused multiplication and addition, round otherwise; their own functions are
-called then (see `has_exact_exponentials`).
+Other libraries, and processors without fused multiply-add, round differently; there, the C library is called (see
+`has_exact_exponentials`).
 """
 
 from __future__ import annotations
@@ -189,13 +189,13 @@ def logarithms(values, out, size):  # type: ignore[no-untyped-def]
 
 @cache
 def has_exact_exponentials() -> bool:
-    """Whether `exponentials` agrees with the C library on 16,384 numbers, of which two methods would differ in some."""
+    """Whether `exponentials` agrees with the C library on 16,384 numbers, on some of which others differ."""
     return _agree(exponentials, math.exp, np.linspace(-40.0, 40.0, 32 * 512))
 
 
 @cache
 def has_exact_logarithms() -> bool:
-    """Whether `logarithms` agrees with the C library on as many: of all magnitudes, and near 1."""
+    """Whether `logarithms` agrees with the C library on as many numbers, of all magnitudes and near 1."""
     return _agree(logarithms, math.log, np.append(np.geomspace(1e-40, 1e40, 16 * 512), np.linspace(0.5, 1.5, 16 * 512)))
 
 

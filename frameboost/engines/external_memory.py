@@ -1,10 +1,10 @@
-"""The engine over arrays in files, for rows that do not fit in memory: each call is one pass over all rows, in order.
+"""The external memory engine: arrays in files, for rows that do not fit in memory; each call is one pass over the rows.
 
-It reads a block of rows at a time, and keeps of each row what it must: codes by row, the margin, roles in as few bytes
-as hold them, and the number of its node. Splits move rows when these are read next.
+It reads a block of rows at a time, and stores for each row its codes, its margin, its roles in as few bytes as
+possible, and its node. Splits are deferred until the next pass.
 
-g and h of a block are computed again from the margins and labels wherever they are used. They take 16 bytes of a row,
-its margin 8, and its label mostly one: to read 16 bytes from a disk takes longer than to compute them.
+g and h of a block are recomputed from margins and labels at each use. They take 16 bytes per row, a margin 8, and a
+label mostly one: reading 16 bytes from disk takes longer than computing them.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ __all__ = ["ExternalMemoryEngine", "group_rows", "move_to_children"]
 
 
 class ExternalMemoryEngine(ArrayEngine):
-    """`HistogramEngine` that reads its rows from the first to the last, one block after the other.
+    """`HistogramEngine` that reads its rows in order, block by block.
 
-    It keeps the codes, the margins, the roles and the node of each row. Splits move rows when these are read next. Of
-    each block, the rows of the nodes to sum are copied side by side, with their gradients, and then added up.
+    It stores the codes, the margins, the roles and the node of each row. Splits are deferred until the next pass. In
+    each block, the rows of the nodes to sum are copied, contiguous by node, with their gradients, and then summed.
 
-    Say rows 0 to 5 of a block are in the nodes 1, 2, 1, 1, 2, 2, node 1 was split into 3 and 4, and the histograms of 2
-    and 3 are to be summed. The split moves the rows into the nodes 3, 2, 4, 3, 2, 2. Rows 1, 4, 5 (node 2), 0 and 3
+    Example: rows 0 to 5 of a block are in the nodes 1, 2, 1, 1, 2, 2, node 1 was split into 3 and 4, and the histograms
+    of 2 and 3 are requested. The split moves the rows to the nodes 3, 2, 4, 3, 2, 2. Rows 1, 4, 5 (node 2), 0 and 3
     (node 3) are copied in this order.
 
     Parameters
@@ -52,8 +52,8 @@ class ExternalMemoryEngine(ArrayEngine):
     frame, features, roles, workers, storage, columns
         See `ArrayEngine`.
     stores_gradients
-        Whether gradients are needed other than by histograms, or after the margins have changed: of the trees of a
-        round, those after the first need the gradients from before it.
+        Whether gradients are needed outside of histograms, or after the margins have changed: in a round with several
+        trees, all need the gradients from before the first.
     """
 
     gradients: RecomputedGradients
@@ -76,7 +76,7 @@ class ExternalMemoryEngine(ArrayEngine):
     # --- once a fit ---------------------------------------------------------------------------------------------------
 
     def kept_roles(self, roles: pl.DataFrame) -> pl.DataFrame:
-        """See `ArrayEngine.kept_roles`: in as few bytes as hold them."""
+        """See `ArrayEngine.kept_roles`: in as few bytes as possible."""
         return super().kept_roles(pl.DataFrame([narrowed(values) for values in roles]))
 
     def stored_rows(self) -> pl.LazyFrame:
@@ -84,7 +84,7 @@ class ExternalMemoryEngine(ArrayEngine):
         return super().stored_rows().with_columns(pl.col(NARROW).cast(pl.Float64))
 
     def array(self, name: str) -> npt.NDArray[Any] | None:
-        """See `ArrayEngine.array`; that of a role may have fewer bytes."""
+        """See `ArrayEngine.array`; the array of a role may have a narrower dtype."""
         assert self.rows is not None
         if name not in self.margin_arrays and name in self.rows and self.rows[name].dtype in NARROW:
             return self.rows[name].to_numpy()
@@ -116,7 +116,7 @@ class ExternalMemoryEngine(ArrayEngine):
         return totals
 
     def _draw_block(self, sample: Sample, gh: FloatArray, block: Block) -> Stats:
-        """Write g and h of the rows of a block that are in the sample, and zero for the others; return their sums."""
+        """Write g and h of the sampled rows of a block, zero for other rows; return their sums."""
         positions = self.positions.of(np.arange(block.start, block.stop)).astype(np.uint32)
         return sample_gh(sample, self._pairs(block), positions, gh[block.start : block.stop])
 
@@ -155,7 +155,7 @@ class ExternalMemoryEngine(ArrayEngine):
         self._sum_by_bin(nodes, out, indices, counted)
 
     def _sum_by_bin(self, nodes: Sequence[int], out: FloatArray, indices: IntArray, pairs: _PairsOf) -> None:
-        """Write the histograms of some nodes, of the pairs of a block, or of some of its rows."""
+        """Write the histograms of some nodes, from the pairs of a block or of some of its rows."""
         order = np.full(self._nodes.n_nodes, len(nodes), np.uint32)
         order[list(nodes)] = range(len(nodes))
         out[indices] = 0.0
@@ -174,7 +174,7 @@ class ExternalMemoryEngine(ArrayEngine):
     def _add_block(
         self, block: Block, node_of: Numbers, order: RowNumbers, out: FloatArray, indices: IntArray, pairs: _PairsOf
     ) -> None:
-        """Add a block to the histograms of its nodes; ``order`` has the index of each node's histogram among them."""
+        """Add a block to the histograms of its nodes; ``order`` maps nodes to indices of histograms."""
         needed: RowNumbers | None = None
         if len(order) == 1:  # the root: all rows, as they are
             parts = np.array([[0, 0, len(node_of)]])
@@ -245,7 +245,7 @@ NARROW = (pl.UInt8, pl.Float32)
 
 
 def narrowed(values: pl.Series) -> pl.Series:
-    """Return a float64 column as one of fewer bytes, if every value comes back from it, the sign of zero included."""
+    """Return a float64 column in a narrower dtype that preserves every value, including the sign of zero."""
     if values.dtype != pl.Float64 or values.null_count():
         return values
     bits = values.to_numpy().view(np.int64)
@@ -260,16 +260,16 @@ def narrowed(values: pl.Series) -> pl.Series:
 
 
 class RecomputedGradients(Gradients):
-    """Gradient pairs that are stored only if they must be.
+    """Gradient pairs that are stored only if necessary.
 
-    They are if there are several outputs, or if no program computes them.
+    It is necessary with several outputs, or if no program computes them.
 
     Parameters
     ----------
     workers, constants, storage
         See `Gradients`.
     stored
-        Whether to store them always.
+        Whether to store them in any case.
     """
 
     def __init__(self, workers: Workers, constants: Mapping[str, float], storage: Storage, *, stored: bool) -> None:
@@ -281,7 +281,7 @@ class RecomputedGradients(Gradients):
 
     @property
     def are_stored(self) -> bool:
-        """Whether `pairs` has those of all rows."""
+        """Whether `pairs` has the pairs of all rows."""
         return self._program is None
 
     def make_room(self, n_outputs: int, n_rows: int, program: Program | None) -> None:
@@ -306,11 +306,11 @@ class RecomputedGradients(Gradients):
         return super().columns() if self.are_stored else []
 
     def expire(self) -> None:
-        """Say that the margins have changed."""
+        """Note that the margins have changed."""
         self._is_expired = True
 
     def of_block(self, output: int, block: Block, rows: RowNumbers | None) -> FloatArray:
-        """Return g and h, float64 (rows, 2), of a block, or of some of its ``rows``, counted from its first."""
+        """Return g and h, float64 (rows, 2), of a block, or of some of its ``rows``, relative to its start."""
         if self.are_stored:
             gh = self.gh[output, block.start : block.stop]
             return gh if rows is None else gh[rows]
@@ -332,14 +332,14 @@ class RecomputedGradients(Gradients):
 
 
 class CodesByRow:
-    """The codes of all features, in an array for each type of codes.
+    """The codes of all features, in one array per dtype.
 
     Attributes
     ----------
     groups
-        For each type its codes, (rows, features of the type), and the first slot of each of these features.
+        For each dtype its codes, (rows, features of the dtype), and the first slot of each of these features.
     columns
-        What splits compare.
+        The columns that splits compare.
     """
 
     def __init__(self, bins: Sequence[Bins], n_rows: int, storage: Storage) -> None:
@@ -357,8 +357,8 @@ class CodesByRow:
     def fill(self, write: Callable[[int, Bins, Codes], None], workers: Workers) -> None:
         """Write the codes of all columns; ``write`` writes those of a feature (see `FeatureColumns.coder`).
 
-        As many columns as there is room for are binned side by side, in memory, and then written by row. One at a time,
-        they would write each page as often as there are columns.
+        As many columns as fit in memory are binned together, and then written by row. One at a time, they would write
+        each page once per column.
         """
 
         def write_one(each: tuple[int, Codes]) -> None:
@@ -396,7 +396,7 @@ class NodeNumbers:
     workers
         The threads.
     storage
-        Where the numbers are kept.
+        The storage of the numbers.
     """
 
     def __init__(self, n_rows: int, codes: CodesByRow, workers: Workers, storage: Storage) -> None:
@@ -415,7 +415,7 @@ class NodeNumbers:
         self._waiting = []
 
     def apply_splits(self, splits: Mapping[int, tuple[Split, int, int]]) -> None:
-        """Move the rows of each node to its children, in the next sweep: node -> (split, left child, right child)."""
+        """Defer splits until the next sweep: node -> (split, left child, right child)."""
         tables = SplitTables(splits, self._codes.columns)
         self._waiting.append(tables)
         self.n_nodes = max(self.n_nodes, int(tables.children.max()) + 1)
@@ -426,7 +426,7 @@ class NodeNumbers:
             self._numbers[:] = before
 
     def sweep(self, visit: Callable[[int, Block, Numbers], Any]) -> None:
-        """Call ``visit`` on each block with the number of its slice, the block and the nodes of its rows."""
+        """Call ``visit`` on each block with the index of its slice, the block and the nodes of its rows."""
         dtype = self._numbers.dtype
         splits, self._waiting = [_NodeTables(each, self.n_nodes, dtype) for each in self._waiting], []
 
@@ -450,14 +450,14 @@ class NodeNumbers:
 
 
 class _NodeTables:
-    """Splits as tables by the number of a node.
+    """Splits as tables, by node number.
 
     Attributes
     ----------
     features
-        For each type of codes, int64 (nodes,): the index of the feature that the node's split compares, or -1.
+        For each dtype of codes, int64 (nodes,): the index of the feature that the node's split compares, or -1.
     starts, children
-        Where the codes of each node start in ``children``: the child to which each code goes.
+        The start of each node's codes in ``children``, the child to which each code goes.
     """
 
     def __init__(self, splits: SplitTables, n_nodes: int, dtype: npt.DTypeLike) -> None:
@@ -477,7 +477,7 @@ _ZERO, _ONE, _TWO, _THREE, _FOUR = map(np.uint64, range(5))
 
 @kernel
 def move_to_children(numbers, codes, features, starts, children):  # type: ignore[no-untyped-def]
-    """Move the rows of nodes that are split to their children.
+    """Move the rows of split nodes to their children.
 
     Parameters
     ----------
@@ -486,10 +486,10 @@ def move_to_children(numbers, codes, features, starts, children):  # type: ignor
     codes
         uint8, uint16 or uint32 (rows, features): codes.
     features
-        int64 (nodes,): the column of ``codes`` that a node's split compares; -1 for a node that is not split by one.
+        int64 (nodes,): the column of ``codes`` that a node's split compares; -1 for other nodes.
     starts, children
-        int64 (nodes,): where the codes of each node start in ``children``, of the type of ``numbers``: the child to
-        which each code goes.
+        int64 (nodes,): the start of each node's codes in ``children``, of the dtype of ``numbers``: the child to which
+        each code goes.
     """
     n_features, all_codes = np.uint64(codes.shape[1]), codes.ravel()
     for row in range(_ZERO, np.uint64(len(numbers))):
@@ -502,12 +502,12 @@ def move_to_children(numbers, codes, features, starts, children):  # type: ignor
 
 @kernel
 def group_rows(numbers, indices, rows, ends):  # type: ignore[no-untyped-def]
-    """Write the numbers of all rows to ``rows``, group by group: a counting sort.
+    """Write the numbers of all rows to ``rows``, by group, with a counting sort.
 
-    Say rows 0 to 4 are in the nodes 1, 2, 1, 4, 2, and the nodes 2 and 4 are the groups 0 and 1, all others 2. Then
-    ``rows`` becomes 1, 4, 3, 0, 2, and ``ends`` 2, 3, 5.
+    Example: rows 0 to 4 are in the nodes 1, 2, 1, 4, 2, the nodes 2 and 4 are the groups 0 and 1, and all others group
+    2. Then ``rows`` becomes 1, 4, 3, 0, 2, and ``ends`` 2, 3, 5.
 
-    Rows are counted in four tables by turns, as two increments of one counter must wait for each other.
+    Rows are counted in four tables in turn, because consecutive increments of one counter depend on each other.
 
     Parameters
     ----------
@@ -518,7 +518,7 @@ def group_rows(numbers, indices, rows, ends):  # type: ignore[no-untyped-def]
     rows
         uint32 (rows,), written.
     ends
-        uint32 (groups,), written: where the rows of each group end.
+        uint32 (groups,), written: the end of each group's rows.
     """
     counts = np.zeros((4, len(indices)), np.uint32)
     n_rows = np.uint64(len(numbers))

@@ -1,11 +1,11 @@
-"""What is computed in each row, such as gradients and the terms of metrics: SQL expressions as instructions.
+"""Row-wise computations, such as gradients and the terms of metrics: SQL expressions compiled to instructions.
 
 On a few thousand rows polars takes longer to plan a query than to run it; a program is planned once per fit. It does
 the same float64 operations as polars and SQL, in the same order, so the results agree to the last bit. Functions whose
 last bit may differ (powers) and expressions that may be NULL have no program.
 
-The gradient of the logistic loss, ``1 / (1 + EXP(-margin)) - label``, becomes (each instruction writes the register of
-its own number; operands are registers)::
+The gradient of the logistic loss, ``1 / (1 + EXP(-margin)) - label``, becomes (instruction k writes register k;
+operands are registers)::
 
     0  NUMBER 1.0
     1  COLUMN margin
@@ -19,9 +19,9 @@ its own number; operands are registers)::
 The hessian ``p * (1 - p)`` then starts from register 5: equal subexpressions share a register.
 
 `compile_program` writes the instructions. The interpreter, `compute_gh`, is a register machine over blocks of rows.
-`evaluate` does the same by numpy, for few rows: the kernel, whose compilation is put off for small fits, takes a fifth
-of the time on few rows too (see `frameboost.runtime.kernel.CompileLater`). Results are the same to the last bit. EXP
-and LN are the C library's there; numpy's own, in vector instructions, differ from it in the last bit.
+`evaluate` does the same in numpy, for few rows, because compilation is deferred for small fits (see
+`frameboost.runtime.kernel.CompileLater`); a compiled kernel takes a fifth of the time on few rows too. Results are
+bitwise equal: both use EXP and LN of the C library, as numpy's SIMD versions differ in the last bit.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Program:
     columns
         The columns that it reads.
     instructions
-        int64 (instructions, 4): one of `OPCODES`, and up to three registers, or the number of a column.
+        int64 (instructions, 4): one of `OPCODES`, and up to three registers, or the index of a column.
     constants
         float64 (instructions,): the value of each constant.
     results
@@ -84,14 +84,14 @@ class Program:
     results: npt.NDArray[np.int64]
 
     def constant(self, result: int) -> float | None:
-        """Return a result that is the same in every row; None for others."""
+        """Return a result that is constant over rows; None for others."""
         register = int(self.results[result])
         is_constant = self.instructions[register, 0] == OPCODES["NUMBER"]
         return float(self.constants[register]) if is_constant else None
 
     @cached_property
     def for_kernels(self) -> npt.NDArray[np.int64]:
-        """The instructions with kernels for EXP and LN where their results are those of the C library."""
+        """The instructions, with SIMD kernels for EXP and LN if these agree with the C library."""
         instructions = self.instructions.copy()
         for name, are_exact in (("EXP", has_exact_exponentials), ("LN", has_exact_logarithms)):
             is_it = instructions[:, 0] == OPCODES[name]
@@ -103,7 +103,7 @@ class Program:
 def compile_program(
     expressions: Sequence[Scalar], terms: Mapping[str, Scalar | Cumulative | QueryWindow], known: Mapping[str, float]
 ) -> Program | None:
-    """Compile expressions, or return None where one reads other rows or may be NULL.
+    """Compile expressions, or return None if one reads other rows or may be NULL.
 
     Parameters
     ----------
@@ -128,7 +128,7 @@ def compile_program(
 
 
 class Programs:
-    """Programs of the expressions of each round, compiled anew only when the terms have changed."""
+    """Programs of the expressions of each round, recompiled only if the terms have changed."""
 
     def __init__(self) -> None:
         self._compiled: dict[tuple[Scalar, ...], tuple[Mapping[str, object], Program | None]] = {}
@@ -137,7 +137,7 @@ class Programs:
         self, expressions: Sequence[Scalar], terms: Mapping[str, Scalar | Cumulative | QueryWindow],
         known: Mapping[str, float],
     ) -> Program | None:  # fmt: skip
-        """Return `compile_program`; ``known`` is the same in every call."""
+        """Return `compile_program`; ``known`` must be the same in every call."""
         key = tuple(expressions)
         compiled = self._compiled.get(key)
         if compiled is None or compiled[0] != terms:
@@ -286,9 +286,9 @@ def _arithmetic(operation, a, b, out, size):  # type: ignore[no-untyped-def]
 
 @kernel(error_model="numpy")
 def _compare(operation, a, b, out, size):  # type: ignore[no-untyped-def]
-    """Write the truth of a comparison of two registers.
+    """Write the result of a comparison of two registers.
 
-    NaN, such as infinity less infinity, is equal to itself and larger than any number, as in polars and DuckDB.
+    NaN, such as infinity minus infinity, is equal to itself and larger than any number, as in polars and DuckDB.
     """
     if operation == _LESS:
         for i in range(size):
@@ -318,9 +318,9 @@ def _compare(operation, a, b, out, size):  # type: ignore[no-untyped-def]
 
 @kernel(error_model="numpy")
 def _run(instructions, addresses, start, size, registers):  # type: ignore[no-untyped-def]
-    """Execute the program for ``size`` rows from ``start`` on: instruction k writes register k.
+    """Execute the program for ``size`` rows from ``start``: instruction k writes register k.
 
-    ``registers`` is float64 (instructions, block). Those of constants are filled already.
+    ``registers`` is float64 (instructions, block). The caller fills the registers of constants.
     """
     for k in range(len(instructions)):
         operation, first, second, third = instructions[k]
@@ -361,7 +361,7 @@ def _round(values, offset, size, out):  # type: ignore[no-untyped-def]
 
 @kernel(fastmath={"reassoc"})
 def _total(values, size):  # type: ignore[no-untyped-def]
-    """Return the sum of values on a grid: exact in any order, so the compiler may add up many at a time."""
+    """Return the sum of values on a grid, which is exact in any order, so the compiler may use SIMD instructions."""
     total = 0.0
     for i in range(size):
         total += values[i]
@@ -370,7 +370,7 @@ def _total(values, size):  # type: ignore[no-untyped-def]
 
 @kernel
 def _put_side_by_side(gradients, hessians, size, gh):  # type: ignore[no-untyped-def]
-    """Write g and h as pairs, float64 (2 rows,). Indices are unsigned: others are checked at each access."""
+    """Write g and h as pairs, float64 (2 rows,). Indices are unsigned: numba checks signed ones at each access."""
     for i in range(np.uint64(size)):
         at = i << np.uint64(1)
         gh[at], gh[at + np.uint64(1)] = gradients[i], hessians[i]
@@ -380,7 +380,7 @@ def _put_side_by_side(gradients, hessians, size, gh):  # type: ignore[no-untyped
 def compute_to(  # type: ignore[no-untyped-def]
     instructions, constants, addresses, results, first, last, offsets, gh, at
 ):
-    """Do what `compute_gh` does, but write the pairs of the row ``first`` to the row ``at``, and so on."""
+    """Do the work of `compute_gh`, but write the pairs of row ``first`` to row ``at``, and so on."""
     n_rows, flat = gh.shape[1], gh.reshape(-1)
     registers, rounded = np.empty((len(instructions), _BLOCK)), np.empty((2, _BLOCK))
     for k in range(len(instructions)):
@@ -447,7 +447,7 @@ def compute_shares(  # type: ignore[no-untyped-def]
 ):
     """Call `compute_gh` on shares of all rows, in a team (see `frameboost.runtime.team`).
 
-    ``largest`` and ``totals``, float64 (shares, results), are written: what it returns for each share.
+    ``largest`` and ``totals``, float64 (shares, results), are written: the results of each share.
     """
     values = (instructions, constants, addresses, results, offsets, gh, largest, totals)
     share_out(team, _computing(values), len(largest))
@@ -481,12 +481,12 @@ _compiling_later = CompileLater(compute_gh, most=1 << 24)
 
 
 def is_for_numpy(n_rows: int) -> bool:
-    """Whether to compute that many rows by numpy."""
+    """Whether to compute that many rows in numpy."""
     return n_rows <= _MAX_ROWS and _compiling_later.spend(n_rows)
 
 
 class Addresses:
-    """The addresses of arrays, which numpy takes long to tell: they are kept while the arrays are the same."""
+    """A cache of array addresses, as reading them from numpy is slow."""
 
     def __init__(self) -> None:
         self._arrays: list[FloatArray] = []  # held, so that no other array is at their addresses
@@ -508,7 +508,7 @@ def compute_block(
     gh: FloatArray,
     addresses: Addresses,
 ) -> tuple[FloatArray, FloatArray]:
-    """Do what `compute_gh` does, for the first rows of ``gh``; ``columns`` are their arrays."""
+    """Do the work of `compute_gh` for the first rows of ``gh``; ``columns`` are the arrays."""
     if is_for_numpy(n_rows):
         return compute_few(program, columns, offsets, gh[:, :n_rows])
     largest_and_sums: tuple[FloatArray, FloatArray] = compute_gh(
@@ -527,9 +527,9 @@ def compute_all(
     addresses: Addresses,
     workers: Workers,
 ) -> tuple[FloatArray, FloatArray]:
-    """Do what `compute_gh` does, for the first rows of ``gh``, on threads where that pays.
+    """Do the work of `compute_gh` for the first rows of ``gh``, on threads if that pays off.
 
-    ``results`` are those of the program to take.
+    ``results`` are the results of the program to compute.
     """
     count = workers.count(n_rows, ROWS_PER_TASK) if n_rows == gh.shape[1] else 1  # shares are those of all rows
     if count == 1:
@@ -548,7 +548,7 @@ def compute_all(
 def compute_few(
     program: Program, columns: Sequence[FloatArray], offsets: FloatArray, gh: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Do what `compute_gh` does, for all rows of ``columns``, which are arrays here."""
+    """Do the work of `compute_gh` for all rows of ``columns``, which are arrays here."""
     results = evaluate(program, columns)
     with np.errstate(all="ignore"):
         for k, result in enumerate(results):
@@ -558,7 +558,7 @@ def compute_few(
 
 
 def evaluate(program: Program, columns: Sequence[FloatArray]) -> list[Any]:
-    """Return the program's results, arrays or, where they are the same in every row, numbers."""
+    """Return the program's results: arrays, or numbers for results that are constant over rows."""
     registers: list[Any] = []
     are_given: list[bool] = []  # columns and constants, which are never NaN
     with np.errstate(all="ignore"):
@@ -597,7 +597,7 @@ def _greatest(a: Any, b: Any) -> Any:
 
 
 def _precedes(a: Any, b: Any) -> Any:
-    """Return where a < b, NaN being equal to itself and larger than any number, as in polars and DuckDB."""
+    """Return where a < b; NaN is equal to itself and larger than any number, as in polars and DuckDB."""
     return (a < b) | (np.isnan(b) & ~np.isnan(a))
 
 

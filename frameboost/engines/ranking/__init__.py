@@ -1,6 +1,6 @@
-"""Ranking in memory, for the engines that hold rows there.
+"""Ranking in memory, for engines with rows in memory.
 
 - `queries`: the rows of each query, and windows over them
-- `rank_kernels`: the rows of each query in the order of a number
+- `rank_kernels`: the rows of each query, sorted by a number
 - `pairs`: sums over the pairs of a query's rows
 """

@@ -1,4 +1,4 @@
-"""Sums over the pairs of each query's rows by a kernel, queries shared between threads."""
+"""Sums over the pairs of each query's rows by a kernel, with queries shared between threads."""
 
 from __future__ import annotations
 
@@ -69,10 +69,10 @@ _MIXED = np.array([0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB], 
 def _sums_of_drawn(
     queries: Queries, columns: Mapping[str, FloatArray], pairs: RankingPairs, offset: float, seed: int
 ) -> FloatArray:
-    """Return the sums over pairs that are drawn, as in XGBoost by the order of labels.
+    """Return the sums over sampled pairs, drawn as in XGBoost by the order of labels.
 
-    The draws are a hash of the seed and of what a query is: its labels and margins by rank. So they are others in each
-    round, and the same in any order of the queries, and in shards.
+    The draws are a hash of the seed and of the query's labels and margins by rank. So they change in each round, and do
+    not depend on the order of the queries or on shards.
     """
     label, rank, starts, n_rows = columns["label"], columns["rank"], queries.starts, len(queries.rows)
     query = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
@@ -126,7 +126,7 @@ _AT_ONCE = 1024  # pairs whose EXP is computed in one go: a call takes as long a
 
 @kernel(error_model="numpy")
 def _number_labels(order, start, count, labels, most, label_of):  # type: ignore[no-untyped-def]
-    """Write the number of the label at each rank, 0 or 1; return the number of labels, 0 for more than ``most``."""
+    """Write the index of the label at each rank, 0 or 1; return the number of labels, 0 for more than ``most``."""
     first = second = labels[order[start]]
     n_labels = 1
     for rank in range(count):
@@ -144,7 +144,7 @@ def _number_labels(order, start, count, labels, most, label_of):  # type: ignore
 
 @kernel(error_model="numpy")
 def _lay_out(order, start, count, label_of, columns, rows, sums, behind, left):  # type: ignore[no-untyped-def]
-    """Write the rows of a query by label, sums of 0, and to ``behind`` and ``left`` the number of each label's."""
+    """Write the rows of a query by label, sums of 0, and the number of rows of each label to ``behind``, ``left``."""
     labels, margins, first_of_row, second_of_row = columns
     for each in range(_MAX_LABELS):
         behind[each] = 0
@@ -204,13 +204,13 @@ def _weigh(of_label, at, partners, size, signs, change, relevant, divides, weigh
 
 @kernel(fastmath={"reassoc"}, error_model="numpy")
 def _plus(total, number):  # type: ignore[no-untyped-def]
-    """Return the sum of numbers on a grid, which is exact in any order: so a loop adds several at once."""
+    """Return the sum of numbers on a grid, which is exact in any order, so that a loop can use SIMD instructions."""
     return total + number
 
 
 @kernel(error_model="numpy")
 def _add(size, signs, powers, weights, offset, sums):  # type: ignore[no-untyped-def]
-    """Add each pair's numbers to the sums of the partner; return their sums, for those of the row itself."""
+    """Add each pair's numbers to the sums of the partner; return their sums, for the row itself."""
     g = h = total = 0.0
     for k in range(size):
         chance, weight = 1.0 / (1.0 + powers[k]), weights[k]
@@ -237,7 +237,7 @@ def _exponentiate(values, powers, size, at_once):  # type: ignore[no-untyped-def
 
 @kernel(error_model="numpy")
 def _put_back(order, start, count, label_of, sums, behind, out):  # type: ignore[no-untyped-def]
-    """Write the sums of a query's rows by row."""
+    """Write the sums of a query's rows in row order."""
     for each in range(_MAX_LABELS):
         behind[each] = 0
     for rank in range(count - 1, -1, -1):
@@ -253,14 +253,14 @@ def sum_pairs(  # type: ignore[no-untyped-def]
     order, starts, labels, margins, change, first_of_row, second_of_row, relevant, truncation, by_difference, at_once,
     offset, first, last, out,
 ):  # fmt: skip
-    """Write the sums over their pairs of the rows of the queries ``first`` to ``last - 1`` (see `RankingPairs`).
+    """Write the sums over the pairs of each row, for the queries ``first`` to ``last - 1`` (see `RankingPairs`).
 
     Parameters
     ----------
     order
         int64 (rows,): row numbers by query, within a query by descending margin.
     starts
-        int64 (queries + 1,): where each query starts in ``order``; last, the number of rows.
+        int64 (queries + 1,): the start of each query in ``order``; last, the number of rows.
     labels, margins
         float64 (rows,).
     change
@@ -268,11 +268,11 @@ def sum_pairs(  # type: ignore[no-untyped-def]
     first_of_row, second_of_row
         float64 (rows,): for NDCG ``gain_share`` and ``discount``, for MAP ``hits`` and ``credit``.
     relevant
-        float64 (rows,): for MAP, how many rows of the query are.
+        float64 (rows,): for MAP, the number of relevant rows of the query.
     truncation
-        The number of rows at the top of a query that are paired with all rows behind them.
+        The number of top rows of a query that are paired with all rows after them.
     by_difference
-        Whether to divide a weight by the difference of the margins.
+        Whether to divide weights by the difference of the margins.
     at_once
         Whether `exponentials` is used instead of EXP.
     offset

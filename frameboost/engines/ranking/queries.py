@@ -1,7 +1,7 @@
-"""Windows over the rows of each query, on arrays: queries are laid side by side once, and ranked row by row.
+"""Windows over the rows of each query, on arrays: rows are grouped by query once, and ranked within queries.
 
-Rows 0 to 4 of the queries 7, 5, 7, 7, 5 are laid out as 1, 4 (of query 5) and 0, 2, 3 (of query 7). Queries of similar
-lengths are the lines of one matrix, so that numpy sorts all of them in one call.
+Rows 0 to 4 of the queries 7, 5, 7, 7, 5 are grouped as 1, 4 (query 5) and 0, 2, 3 (query 7). Queries of similar lengths
+are the rows of one matrix, so that numpy sorts all of them in one call.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ class Queries:
     Attributes
     ----------
     rows
-        Row numbers, those of a query side by side, in ascending order.
+        Row numbers, contiguous by query, ascending within a query.
     starts
-        Where each query starts in ``rows``; last, the number of rows.
+        The start of each query in ``rows``; last, the number of rows.
 
     Parameters
     ----------
     query_of
         The query of each row.
     workers
-        Threads to rank by.
+        The threads.
     """
 
     def __init__(self, query_of: npt.NDArray[Any], workers: Workers) -> None:
@@ -53,7 +53,7 @@ class Queries:
         self._last_ranked: list[tuple[FloatArray, IntArray]] = []  # ranks, and the rows by rank
 
     def _in_matrices(self) -> Iterator[tuple[IntArray, int]]:
-        """Yield queries of similar lengths, with that of the longest: the lines of one matrix."""
+        """Yield queries of similar lengths, with the largest of these, as the rows of one matrix."""
         by_length = np.argsort(self._lengths, kind="stable")
         lengths, at = self._lengths[by_length], 0
         while at < len(lengths):
@@ -94,11 +94,11 @@ class Queries:
         return values if self._are_in_order else values[self.rows]
 
     def ranked(self, values: FloatArray) -> IntArray:
-        """Return the row numbers by query, within it by value, the highest first, equals in the order of the rows."""
+        """Return the row numbers by query, within it by descending value, ties in row order."""
         return self._rank(values)[0]
 
     def _rank(self, values: FloatArray) -> tuple[IntArray, FloatArray]:
-        """Return the same, and the rank of each row in its query."""
+        """Return `ranked`, and the rank of each row in its query."""
         from frameboost.engines.ranking.rank_kernels import take_order, write_keys
 
         falling = 0.0 - self._side_by_side(values)  # never -0.0

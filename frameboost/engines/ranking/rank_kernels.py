@@ -1,9 +1,9 @@
-"""Kernels that rank the rows of queries: what numpy sorts, and the order that follows.
+"""Kernels that rank the rows of queries: the sort keys for numpy, and the order from the sorted keys.
 
-Numpy sorts integers by vector instructions, several times as fast as it finds the order of numbers. So what is sorted
-are the bits of the numbers, whose order is that of integers, with the rank in the query in the lowest bits: of 0.5 and
-0.25 in a query of 4 rows, the bits 0x3FE0000000000000 and 0x3FD0000000000001. Different numbers that differ in these
-bits alone may come out in the wrong order, which is told.
+Numpy sorts integers with SIMD instructions, several times faster than an argsort. So the keys are the bits of the
+numbers, ordered as integers, with the position in the query in the lowest bits: for 0.5 and 0.25 in a query of 4 rows,
+0x3FE0000000000000 and 0x3FD0000000000001. Numbers that differ only in these bits may be in the wrong order, which
+`take_order` reports.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ _LARGEST = np.int64(0x7FFFFFFFFFFFFFFF)
 
 @kernel
 def write_keys(bits, starts, lengths, rank_bits, keys):  # type: ignore[no-untyped-def]
-    """Write a line of sort keys for each query; those behind its rows come last.
+    """Write the sort keys of each query as one row of a matrix; padding after its rows sorts last.
 
     Parameters
     ----------
     bits
         int64 (rows,): the bits of the numbers, by query; no number is -0.0.
     starts, lengths
-        int64 (queries,): where the rows of each query start, and how many there are.
+        int64 (queries,): the start and the number of rows of each query.
     rank_bits
         The bits of a key that hold the rank.
     keys
@@ -44,9 +44,9 @@ def write_keys(bits, starts, lengths, rank_bits, keys):  # type: ignore[no-untyp
 
 @kernel
 def take_order(numbers, starts, lengths, rank_bits, keys, order, rank_of):  # type: ignore[no-untyped-def]
-    """Write the rows of each query in the order of its sorted keys; return how many queries are in another than theirs.
+    """Write the rows of each query in the order of its sorted keys; return the number of queries in the wrong order.
 
-    Such a query has a 0 instead of its first key, all others a 1.
+    The first key of such a query becomes 0, that of all others 1.
 
     Parameters
     ----------
@@ -55,7 +55,7 @@ def take_order(numbers, starts, lengths, rank_bits, keys, order, rank_of):  # ty
     starts, lengths, rank_bits
         As for `write_keys`.
     keys
-        int64 (queries, longest): sorted. The first of each line is overwritten.
+        int64 (queries, longest), sorted. The first of each row is overwritten.
     order
         int64 (rows,), written: positions in ``numbers``.
     rank_of

@@ -1,5 +1,5 @@
-"""The engine in a database whose rows' codes are in 64-bit words, and whose nodes, g and h are in memory.
+"""The DuckDB engine with codes in 64-bit words, and with nodes, g and h in memory.
 
-- `engine`: the steps that differ, the words of the rows, and sweeps over them
-- `kernels`: moves of rows, and some rows unpacked
+- `engine`: the overridden steps, the words of the rows, and sweeps over them
+- `kernels`: moves of rows, and unpacking of some rows
 """

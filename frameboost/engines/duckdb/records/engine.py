@@ -1,10 +1,10 @@
-"""The DuckDB engine whose rows' nodes, g and h are in memory, where they fit: histograms take no statements.
+"""The DuckDB engine with nodes, g and h in memory, if they fit: histograms take no statements.
 
-Bins, margins, gradients and metrics are computed in the database as before. But codes are stored side by side in 64-bit
-words (`WordLayout`), as few wide columns are read in less time than many narrow ones. The words are held in memory too
-if there is room, or else read in batches for each level (`Words`). For each level the rows are swept over once: moved
-to their nodes, and those of the requested nodes added up by bin (`RecordNodes`). Tables that are joined by position are
-read by one thread; the words of the rows alone by all threads, in a fifth of the time.
+Bins, margins, gradients and metrics are computed in the database, as in the base class. But codes are packed into
+64-bit words (`WordLayout`), as a few wide columns are faster to read than many narrow ones. The words are held in
+memory if there is room, otherwise read in batches for each level (`Words`). Each level takes one sweep over the rows:
+they are moved to their nodes, and the rows of the requested nodes are summed by bin (`RecordNodes`). Tables joined by
+position are read by one thread; the words alone by all threads, in a fifth of the time.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ class DuckDBRecordEngine(DuckDBEngine):
             self._may_sort = False
 
     def hold_nodes(self, word_layout: WordLayout, words: Words) -> None:
-        """Have the nodes of the rows in memory, and their g and h, given their words."""
+        """Hold the nodes of the rows in memory, with their g and h, from their words."""
         self._record_nodes = RecordNodes(
             self.session, self.bins, self.layout, word_layout, words, self.row_gh, self.tables.features,
             self.tables.dimensions, self._workers, min(self._workers.n_jobs, self.n_threads),
@@ -111,19 +111,19 @@ class DuckDBRecordEngine(DuckDBEngine):
         return self._row_gh
 
     def may_be_in_memory(self, n_bytes: int) -> bool:
-        """Whether so many bytes a row may be in memory, and are of use there."""
+        """Whether so many bytes per row fit in memory, and are of use there."""
         return (
             self.sums_by_kernel and not self.is_shard and self.keeps_order
             and self._may_take(n_bytes) and self.session.can_show()
         )  # fmt: skip
 
     def _may_take(self, n_bytes: int) -> bool:
-        """Whether so many bytes a row may be in memory."""
+        """Whether so many bytes per row fit in memory."""
         return self.n_rows * n_bytes <= self.session.memory_limit * _SHARE
 
     @property
     def packing(self) -> Packing | None:
-        """See `DuckDBEngine.packing`: in words, where these can be in memory."""
+        """See `DuckDBEngine.packing`: in words, if these fit in memory."""
         return self._in_words if self._is_in_memory else None
 
     def _in_words(self, largest: Mapping[str, int]) -> list[str]:
@@ -138,7 +138,7 @@ class DuckDBRecordEngine(DuckDBEngine):
     # --- once a round -------------------------------------------------------------------------------------------------
 
     def sum_pairs(self, pairs: RankingPairs, offset: float) -> None:
-        """See `Engine.sum_pairs`: by a kernel, which takes a tenth of the time of a join of rows with rows."""
+        """See `Engine.sum_pairs`: by a kernel, in a tenth of the time of a self-join."""
         if self._is_in_memory and self._may_take(_BYTES_FOR_PAIRS):
             self.sum_pairs_in_memory(pairs, offset, self._workers)
         else:
@@ -185,7 +185,7 @@ class DuckDBRecordEngine(DuckDBEngine):
 
 
 class Field(NamedTuple):
-    """Where a code or a key is: its word, its lowest bit in it, and its type, uint8, uint16 or uint32."""
+    """The location of a code or a key: its word, its lowest bit in it, and its dtype, uint8, uint16 or uint32."""
 
     word: int
     shift: int
@@ -193,16 +193,16 @@ class Field(NamedTuple):
 
 
 class WordLayout:
-    """Codes and keys of a row in 64-bit words, side by side: ``word_0``, ``word_1``, ...
+    """Codes and keys of a row, packed into 64-bit words: ``word_0``, ``word_1``, ...
 
-    Say the largest values of a, b and c are 200, 70,000 and 9. A code takes whole bytes, 1, 2 or 4, so ::
+    A code takes 1, 2 or 4 bytes. If the largest values of a, b and c are 200, 70,000 and 9, ::
 
         word_0    bits 0 to 7: a    bits 8 to 39: b    bits 40 to 47: c
 
     Parameters
     ----------
     largest
-        Of each column, its largest value.
+        Column -> its largest value.
     """
 
     def __init__(self, largest: Mapping[str, int]) -> None:
@@ -229,7 +229,7 @@ class Words(Protocol):
     """The words of all rows."""
 
     def parts(self) -> Generator[list[tuple[slice, Batch]], None, None]:
-        """Yield lists of parts of the rows with their words, which are valid until the next list."""
+        """Yield lists of parts of the rows with their words, valid until the next list."""
 
 
 class HeldWords:
@@ -252,7 +252,7 @@ class HeldWords:
 
 
 class StoredWords:
-    """The words as columns of a table, which is read each time."""
+    """The words as columns of a table, which every call reads again."""
 
     def __init__(self, session: DuckDBSession, table: str, names: Sequence[str]) -> None:
         self._session = session
@@ -268,7 +268,7 @@ class StoredWords:
 
 
 def _read_columns(session: DuckDBSession, table: str, columns: Sequence[str], out: npt.NDArray[Any]) -> None:
-    """Write columns of a table, which are of one type, to ``out``, (columns, rows)."""
+    """Write columns of a table, all of one type, to ``out``, (columns, rows)."""
     with closing(_batches(session, table, columns, out.dtype)) as batches:
         for rows, batch in batches:
             for column, values in zip(out, batch, strict=True):
@@ -278,9 +278,9 @@ def _read_columns(session: DuckDBSession, table: str, columns: Sequence[str], ou
 def _batches(
     session: DuckDBSession, table: str, columns: Sequence[str], dtype: npt.DTypeLike
 ) -> Generator[tuple[slice, Batch], None, None]:  # fmt: skip
-    """Yield the batches of columns of a table, which are of one type, and which rows each has.
+    """Yield the batches of columns of a table, all of one type, with the rows of each batch.
 
-    To be closed at once if Ctrl-C is pressed, as the connection takes no other statement before.
+    Close it at once on KeyboardInterrupt, because the connection rejects other statements until then.
     """
     statement = render("read_rows", rows=table, columns=", ".join(columns), is_asked="TRUE")
     start = 0
@@ -292,7 +292,7 @@ def _batches(
 
 
 def _slices(size: int, count: int) -> list[slice]:
-    """Divide a range into so many slices, at least one."""
+    """Divide a range into this many slices, at least one."""
     count = max(1, count)
     return [slice(first, last) for first, last in pairwise(size * k // count for k in range(count + 1))]
 
@@ -312,7 +312,7 @@ class RowGradients:
         return len(self._values[0])
 
     def of(self, gh: TreeGradients) -> FloatArray:
-        """Return g and h of a tree, (2, rows); they are read once."""
+        """Return g and h of a tree, (2, rows), which are read once."""
         if self._read != gh:
             names = [f"CAST({name} AS DOUBLE)" for name in (gh.g, gh.h)]
             _read_columns(self._session, gh.table, names, self._values)
@@ -320,37 +320,37 @@ class RowGradients:
         return self._values
 
     def forget(self) -> FloatArray:
-        """Have them read again, as they are others or served their purpose; return the room of one of them."""
+        """Note that g and h must be read again; return the array of one of them for reuse."""
         self._read = None
         room: FloatArray = self._values[0]
         return room
 
 
 class RecordNodes:
-    """The nodes of the rows while a tree grows.
+    """The nodes of the rows while a tree grows, in memory.
 
-    Splits are put off until the rows are read next. Say histograms are requested after a level was split: the rows of
-    each batch are moved to the children, those of the requested nodes are chosen, and their codes are added up. Each
-    thread does so with a part of the batch, and has its sums.
+    Splits are deferred until the rows are read next. If histograms are requested after a level was split, the rows of
+    each batch are moved to the children, those of the requested nodes are selected, and their pairs are summed by code.
+    Each thread processes a part of the batch, into separate sums.
 
     Parameters
     ----------
     session
-        Where the rows are.
+        The session of the rows.
     bins
-        Their table.
+        The table of the rows.
     layout
         The bins of all features.
     word_layout, words
         The rows' words.
     gradients
-        Their g and h.
+        The g and h of the rows.
     stored
-        The features whose codes they have.
+        The features with codes by row.
     dimensions
         The features that they have by keys.
     workers, n_threads
-        The threads, and how many of them may work at once.
+        The threads, and the maximum number that run at once.
     """
 
     def __init__(
@@ -374,14 +374,14 @@ class RecordNodes:
         self.restart()
 
     def restart(self) -> None:
-        """Put all rows into the root of another tree."""
+        """Put all rows into the root of a new tree."""
         self._numbers.fill(0)
         self._n_nodes = 1
         self._leaves: dict[int, None] = {0: None}  # in order
         self._waiting: dict[int, tuple[Split, int, int]] = {}
 
     def move(self, splits: Mapping[int, tuple[Split, int, int]]) -> None:
-        """Put off splits: node -> (split, left child, right child)."""
+        """Defer splits: node -> (split, left child, right child)."""
         self._waiting |= splits
         for node, (_, *children) in splits.items():
             del self._leaves[node]
@@ -397,7 +397,7 @@ class RecordNodes:
     ) -> FloatArray:
         """Return the histograms of nodes, of about ``n_rows`` rows, (nodes, slots, 2).
 
-        If they ``are_counted``, rows have 1 in place of g and 0 in place of h (see `CountingEngine`).
+        If they ``are_counted``, rows have 1 instead of g and 0 instead of h (see `CountingEngine`).
         """
         gh = self._gradients.of(tree)
         indices = np.full(self._n_nodes, len(nodes), np.uint32)
@@ -419,14 +419,14 @@ class RecordNodes:
         return sums[0].result()
 
     def settle(self) -> None:
-        """Carry out the splits that were put off."""
+        """Execute the deferred splits."""
         if self._waiting:
             self._sweep(lambda *_: None, self._n_threads)
 
     def _sweep(self, visit: Callable[[int, slice, Batch], None], n_threads: int) -> None:
-        """Carry out the splits that were put off; call ``visit`` with each part of the rows, in threads.
+        """Execute the deferred splits; call ``visit`` with each part of the rows, in threads.
 
-        It gets the number of the thread, which rows these are, and their words.
+        Its arguments are the index of the thread, the rows, and their words.
         """
         moves = _Moves(self._waiting, self._n_nodes, self._codes) if self._waiting else None
 
@@ -444,9 +444,9 @@ class RecordNodes:
     # --- for statements -----------------------------------------------------------------------------------------------
 
     def show_values(self, values: Mapping[int, float]) -> str:
-        """Have statements read the value of each row's leaf as the column ``value``; return the table's name.
+        """Expose the leaf value of each row to statements as the column ``value``; return the table's name.
 
-        This takes the place of the tree's g and h, which have served their purpose.
+        It overwrites the tree's g and h, which are no longer needed.
         """
         self.settle()
         by_number = np.zeros(self._n_nodes)
@@ -457,32 +457,32 @@ class RecordNodes:
         return SHOWN
 
     def table(self) -> tuple[str, dict[int, int]]:
-        """Return a table with the column ``node``, and the node of each of its numbers, which is itself."""
+        """Return a table with the column ``node``, and the nodes of its numbers, which are the numbers themselves."""
         self.settle()
         self._session.show(node=self._numbers)
         return SHOWN, {node: node for node in self._leaves}
 
     @property
     def sources(self) -> list[str]:
-        """The tables whose columns `case` reads."""
+        """The tables that `case` reads."""
         table, _ = self.table()
         return [self._bins, table]
 
     def case(self, values: Mapping[int, str]) -> str:
-        """Return an expression over `sources`: the value of the row's leaf."""
+        """Return an expression over `sources`: the value of each row's leaf."""
         return f"CASE node {' '.join(f'WHEN {node} THEN {values[node]}' for node in self._leaves)} END"
 
     def leaves(self) -> list[int]:
-        """Return the leaves of the tree so far."""
+        """Return the current leaves of the tree."""
         return list(self._leaves)
 
     def drop(self) -> None:
-        """Have statements no longer read what is in memory."""
+        """Unregister the arrays in memory from the database."""
         self._session.show()
 
 
 def _popped(parts: list[tuple[slice, Batch]]) -> Iterator[tuple[slice, Batch]]:
-    """Yield parts that no other thread takes."""
+    """Yield parts, each to one thread only."""
     while True:
         try:
             part = parts.pop()
@@ -492,18 +492,18 @@ def _popped(parts: list[tuple[slice, Batch]]) -> Iterator[tuple[slice, Batch]]:
 
 
 class _ChosenRows:
-    """The rows of a part that are in some nodes, one node after the other.
+    """The rows of a part that are in some nodes, grouped by node.
 
-    So the sums of one node at a time are in the cache, and rows of one key lie side by side.
+    So the sums of one node at a time are in the cache, and rows with the same key are adjacent.
 
     Parameters
     ----------
     numbers
         The node of each row of the part.
     indices
-        uint32 (nodes,): the index of each node among those chosen; the others have the index after the last.
+        uint32 (nodes,): the index of each chosen node; other nodes have the index after the last.
     n_nodes
-        How many nodes are chosen.
+        The number of chosen nodes.
     """
 
     def __init__(self, numbers: npt.NDArray[np.unsignedinteger], indices: npt.NDArray[np.uint32], n_nodes: int) -> None:
@@ -514,12 +514,12 @@ class _ChosenRows:
         self._rows = rows[: self._ends[-2]]
 
     def indices(self) -> npt.NDArray[np.uint32]:
-        """Return the index of the node of each."""
+        """Return the node index of each row."""
         counts = np.diff(self._ends[:-1], prepend=0)
         return np.repeat(np.arange(len(counts), dtype=np.uint32), counts)
 
     def values_of(self, values: FloatArray) -> FloatArray:
-        """Return their values, of those of the part."""
+        """Return the rows' values, from the values of the part."""
         from frameboost.engines.duckdb.records.kernels import take
 
         out = np.empty(len(self._rows))
@@ -527,7 +527,7 @@ class _ChosenRows:
         return out
 
     def unpacked(self, words: Batch, fields: Sequence[Field]) -> list[npt.NDArray[np.unsignedinteger]]:
-        """Return their codes and keys, of the words of the part."""
+        """Return the rows' codes and keys, from the words of the part."""
         from frameboost.engines.duckdb.records.kernels import take, unpack
 
         word, columns = np.empty(len(self._rows), np.uint64), list[npt.NDArray[np.unsignedinteger]]()
@@ -542,10 +542,9 @@ class _ChosenRows:
 
 
 class _CodesOfKeys:
-    """The codes of the keys of all dimensions in one array.
+    """The codes of the keys of all dimensions, in one array.
 
-    In front of them are the numbers from 0 on: a code of the rows is a key too, and its only code is itself. So kernels
-    look up both in the same way.
+    It starts with the integers from 0: a code of the rows is looked up like a key with one code, the code itself.
 
     Parameters
     ----------
@@ -554,7 +553,7 @@ class _CodesOfKeys:
     word_layout
         The layout of the rows' words.
     dimensions
-        The features that the rows have by keys.
+        The features with codes by key.
     """
 
     def __init__(self, layout: SlotLayout, word_layout: WordLayout, dimensions: Sequence[KeyCodes]) -> None:
@@ -573,9 +572,9 @@ class _CodesOfKeys:
         self.codes = np.concatenate(codes)
 
     def field(self, feature: int) -> tuple[int, int, int, int, int, int]:
-        """Return the word, the shift and the mask of what a split on a feature looks up, and where in ``codes``.
+        """Return the word, shift and mask to look up for a split on a feature, and the location in ``codes``.
 
-        That is the index of the first key, the number of a key's codes, and which of them is the feature's.
+        The location is the index of the first key, the number of a key's codes, and the feature's index among them.
         """
         column, index = self._of_feature.get(feature, (f"bin_{feature}", _ITSELF))
         field = self._fields[column]
@@ -583,16 +582,16 @@ class _CodesOfKeys:
 
 
 class _Moves:
-    """Splits as `frameboost.engines.duckdb.records.kernels.move_records` takes them.
+    """Splits as arguments of `frameboost.engines.duckdb.records.kernels.move_records`.
 
     Parameters
     ----------
     splits
         Node -> (split, left child, right child).
     n_nodes
-        The number of nodes of the tree, which are numbered from 0 on.
+        The number of nodes of the tree, numbered from 0.
     codes
-        What the splits look up.
+        The codes that the splits look up.
     """
 
     def __init__(self, splits: Mapping[int, tuple[Split, int, int]], n_nodes: int, codes: _CodesOfKeys) -> None:
@@ -609,7 +608,7 @@ class _Moves:
         self._children = np.concatenate(children).astype(np.uint32)
 
     def carry_out(self, numbers: npt.NDArray[np.unsignedinteger], words: Batch) -> None:
-        """Move the rows that have these words, (words, rows), from the nodes with these numbers, in place."""
+        """Move rows with these words, (words, rows), from the nodes with these numbers, in place."""
         from frameboost.engines.duckdb.records.kernels import move_records
 
         addresses = np.array([each.ctypes.data for each in words], np.uint64)

@@ -1,6 +1,6 @@
-"""Kernels over rows whose codes are in words: moves to the children of their nodes, and some rows unpacked.
+"""Kernels over rows with codes in words: moves to children, and unpacking of some rows.
 
-Indices are unsigned: for a signed one numba checks at each access whether it counts from the end.
+Indices are unsigned: numba checks signed ones at each access for wraparound.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _WORD, _SHIFT, _MASK, _CODES, _N_FEATURES, _FEATURE, _START = range(7)
 
 @kernel
 def move_records(numbers, splits, addresses, fields, codes, children):  # type: ignore[no-untyped-def]
-    """Move rows to the children of their nodes, as often as these are split in turn.
+    """Move rows to the children of their nodes, repeatedly until a node is not split.
 
     Parameters
     ----------
@@ -28,11 +28,11 @@ def move_records(numbers, splits, addresses, fields, codes, children):  # type: 
     splits
         int32 (nodes,): the split of each node, -1 if it is not split.
     addresses
-        uint64 (words,): where the words of the rows are, uint64 (rows,) each.
+        uint64 (words,): the addresses of the words of the rows, uint64 (rows,) each.
     fields
-        uint64 (splits, 7): the word, shift and mask of the key that a split looks up; where the codes of the keys start
-        in ``codes``, the number of a key's codes and which of them is compared; and where the codes of the split start
-        in ``children``. A code that the row has itself is a key with one code: itself.
+        uint64 (splits, 7): the word, shift and mask of the key that a split looks up; the start of the keys' codes in
+        ``codes``, the number of a key's codes and the index of the compared one; and the start of the split's codes in
+        ``children``. A code by row is a key with one code, itself.
     codes
         uint8 or uint32: codes of keys.
     children
@@ -62,7 +62,7 @@ def take(values, rows, out):  # type: ignore[no-untyped-def]
 
 @kernel
 def unpack(words, shift, out):  # type: ignore[no-untyped-def]
-    """Write the bits of words (uint64) from ``shift`` on, as many as ``out`` (unsigned) takes."""
+    """Write the bits of words (uint64) from bit ``shift``, as many as the dtype of ``out`` (unsigned) has."""
     lowest = np.uint64(shift)
     for i in range(np.uint64(0), np.uint64(len(out))):
         out[i] = words[i] >> lowest

@@ -1,6 +1,6 @@
 """Kernels over batches of facts: sums by bin of the codes of their keys.
 
-Indices are unsigned: for a signed one numba checks at each access whether it counts from the end.
+Indices are unsigned: numba checks signed ones at each access for wraparound.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _ONE = np.uint64(1)
 def add_codes_of_keys(indices, keys, g, h, codes, slots, histograms):  # type: ignore[no-untyped-def]
     """Add each row's pair to the bins of its key's codes, (keys, features), in the histogram of its index.
 
-    Adjacent rows of one key and index are added up first.
+    Adjacent rows with the same key and index are summed first.
     """
     flat, all_codes = histograms.ravel(), codes.ravel()
     width, n_features = np.uint64(histograms.shape[1]), np.uint64(codes.shape[1])

@@ -1,7 +1,7 @@
-"""The features of a star in DuckDB: attributes are binned once a row of their dimension, and facts have its key.
+"""The features of a star in DuckDB: attributes are binned once per row of their dimension, and facts have its key.
 
-The facts of some nodes are read in batches, and added up by key in memory, then by the codes of the keys. So are the
-sums of the joined table computed, which is never made (see `BatchSums`).
+The facts of some nodes are read in batches, and summed by key in memory, then by the codes of the keys. The sums equal
+those of the joined table, which is never materialised (see `BatchSums`).
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ class StarTables:
     session
         Its source is a copy of the facts (see `frameboost.engines.duckdb.star.tables.copy_star`).
     columns
-        Those of the copies.
+        The columns of the copies.
     facts
-        The facts as cuts are proposed from them.
+        The facts, for proposing cuts.
     branches
         The dimensions.
     """
@@ -69,7 +69,7 @@ class StarTables:
 
     @property
     def features(self) -> Sequence[int]:
-        """See `FeatureTables`; before bins are stored, those of the facts."""
+        """See `FeatureTables`; before bins are stored, the features of the facts."""
         if not self._dimensions:
             return self._own
         by_key = {number for each in self.dimensions for number in each.features}
@@ -81,7 +81,7 @@ class StarTables:
         return [each.keys for each in self._dimensions if each.keys is not None]
 
     def count_missing(self) -> list[int]:
-        """See `FeatureTables.count_missing`: a row of a dimension counts as often as facts refer to it."""
+        """See `FeatureTables.count_missing`: a row of a dimension is weighted by its number of facts."""
         if not self._counts:
             n_missing = dict[int, int]()
             for rows, features in self.counted_rows():
@@ -104,7 +104,7 @@ class StarTables:
     def store_bins(
         self, bins: Sequence[Bins], roles: Mapping[str, str], packing: Packing | None, *, in_order: bool
     ) -> str:
-        """See `FeatureTables.store_bins`: the facts get their own codes, and of each dimension the key or all codes."""
+        """See `FeatureTables.store_bins`: stores the codes of the facts, and the key or all codes of each dimension."""
         session, more, joins = self._session, dict[str, str](), list[str]()
         for i, branch in enumerate(self._branches):
             codes = store_bins(
@@ -136,41 +136,40 @@ class StarTables:
         return stored
 
     def _largest_key(self) -> str:
-        """Return the key of the dimension with most keys, if its codes do not stay in the cache.
+        """Return the key of the dimension with the most keys, if its codes do not fit in the cache.
 
-        In its order they are read once for all facts of a key that are in one node.
+        With facts in its order, codes are read once for all facts of a key in one node.
         """
         largest = max(self._dimensions, key=lambda each: each.n_keys)
         is_large = self._facts.n_rows >= MIN_SORTED and largest.n_keys > MAX_CACHED_KEYS
         return largest.column if is_large else ""
 
     def goes_left(self, split: Split, missing: int) -> str | None:
-        """See `FeatureTables.goes_left`; a split on an attribute whose codes the facts lack has a bit for each key."""
+        """See `FeatureTables.goes_left`; a split on an attribute without codes by row has a bit for each key."""
         dimension = self._of_feature.get(split.feature)
         return None if dimension is None or dimension.has_codes else dimension.goes_left(split, missing)
 
 
 @dataclass(frozen=True)
 class StarDimension:
-    """A dimension, of which the facts have the key, or the codes of the attributes, or both.
+    """A dimension; the facts have its key, or the codes of its attributes, or both.
 
     Attributes
     ----------
     table
         Its rows: ``row_id`` and `columns`; or a query of them in parentheses.
     column
-        The column of the facts' bins with the key.
+        The key column in the facts' bins.
     features
-        The numbers of its features.
+        The indices of its features.
     codes
         The codes of the keys, (keys, features), of uint8 or uint32; None if the facts have no keys.
     has_codes
         Whether the facts have the codes.
     is_merged
-        Whether rows with the same codes are one key, and the table has lists of their numbers, ``row_ids``.
+        Whether rows with the same codes share one key, and the table has lists of their ids, ``row_ids``.
     unknown
-        The key of facts that refer to no row, where the key of others is the number of the row. None if it is not:
-        then a key is the position of a row in the table.
+        The key of facts without a dimension row, if keys are row ids; None if keys are positions of rows in the table.
     """
 
     table: str
@@ -186,7 +185,7 @@ class StarDimension:
         cls, session: DuckDBSession, column: str, codes: str, features: tuple[int, ...], n_facts: int, *,
         may_have_codes: bool = True,
     ) -> StarDimension:  # fmt: skip
-        """Return a dimension of which ``codes`` has the codes of each row; that table is dropped unless it is kept.
+        """Return a dimension from the codes of its rows in ``codes``; that table is dropped unless it is kept.
 
         Without ``may_have_codes`` facts have either the key or the codes.
         """
@@ -221,12 +220,12 @@ class StarDimension:
 
     @property
     def n_keys(self) -> int:
-        """How many keys there are, 0 if the facts have none."""
+        """The number of keys, 0 if the facts have none."""
         return 0 if self.codes is None else len(self.codes)
 
     @property
     def columns(self) -> list[str]:
-        """The columns that the facts get."""
+        """The columns that are added to the facts."""
         return [
             *([self.column] if self.codes is not None else []),
             *([f"bin_{f}" for f in self.features] if self.has_codes else []),
@@ -235,8 +234,8 @@ class StarDimension:
     def join(self, branch: str, row: str) -> tuple[str, dict[str, str]]:
         """Return the join of the facts with this dimension, and the expressions of `columns` over both.
 
-        ``branch`` is its name in the join, and ``row`` the column of the facts with the number of the row. There is no
-        join if that is the key.
+        ``branch`` is its name in the join, and ``row`` the column of the facts with the row id. There is no join if
+        that is the key.
         """
         columns = {name: f"{branch}.{name}" for name in self.columns}
         if self.unknown is not None:
@@ -253,7 +252,7 @@ class StarDimension:
         return f"CAST({key} AS {narrowest_integer(self.n_keys - 1)})"
 
     def goes_left(self, split: Split, missing: int) -> str:
-        """Return the condition that a fact goes left by the code of its key; ``missing`` is the last code."""
+        """Return the condition for a fact to go left by the code of its key; ``missing`` is the last code."""
         assert self.codes is not None
         is_left = split.goes_left(missing + 1)[self.codes[:, self.features.index(split.feature)]]
         bits = (is_left.astype(np.uint8) + ord("0")).tobytes().decode()
@@ -261,5 +260,5 @@ class StarDimension:
 
 
 def _key_of(row: str, unknown: int) -> str:
-    """Return the key of a row's number, which is -1 where there is none."""
+    """Return the key of a row id, -1 without one."""
     return f"CASE WHEN {row} < 0 THEN {unknown} ELSE {row} END"

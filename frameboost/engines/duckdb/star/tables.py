@@ -1,7 +1,7 @@
-"""The tables of a star in a database: which dimensions keep tables of their own, and copies of what a fit needs.
+"""The tables of a star in a database: the choice of dimensions with separate tables, and copies for a fit.
 
-First a plan is made (`plan_star`): dimensions with few facts a row are joined to the facts. Then the facts and the
-other dimensions are copied, and it is counted how often the facts refer to each row of these (`copy_star`).
+First a plan is made (`plan_star`): dimensions with few facts per row are joined to the facts. Then the facts and the
+other dimensions are copied, with the number of facts of each dimension row (`copy_star`).
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ _POSITION = "position"
 
 @dataclass(frozen=True)
 class Branch:
-    """A dimension whose key is in the facts, and what is joined to it in turn; or one that is joined to a dimension.
+    """A dimension with its key in the facts or in another dimension, and the dimensions joined to it.
 
     Attributes
     ----------
     dimension
         The dimension.
     attributes
-        The columns that are features, by the features' numbers.
+        The columns that are features, by feature index.
     branches
-        The dimensions whose keys are in this one.
+        The dimensions with keys in this one.
     """
 
     dimension: Dimension
@@ -53,7 +53,7 @@ class Branch:
 
     @property
     def features(self) -> list[int]:
-        """The numbers of the features of this dimension and of those joined to it, in order."""
+        """The indices of the features of this dimension and of those joined to it, in order."""
         return sorted([*self.attributes, *(number for branch in self.branches for number in branch.features)])
 
 
@@ -64,11 +64,11 @@ class StarPlan:
     Attributes
     ----------
     facts
-        The facts, joined with what has no table of its own.
+        The facts, joined with dimensions without a separate table.
     n_facts
         Their number.
     branches
-        The dimensions with tables of their own, whose keys are in ``facts``.
+        The dimensions with separate tables and keys in ``facts``.
     """
 
     facts: duckdb.DuckDBPyRelation
@@ -77,7 +77,7 @@ class StarPlan:
 
 
 def plan_star(request: EngineRequest) -> StarPlan | None:
-    """Return the plan for a fit on a star, or None where no dimension pays for a table of its own."""
+    """Return the plan for a fit on a star, or None if a separate table does not pay off for any dimension."""
     star = request.source
     assert isinstance(star, StarRelation)
     dimensions = star.dimensions
@@ -106,7 +106,7 @@ def plan_star(request: EngineRequest) -> StarPlan | None:
 
 
 def _hangs_on_facts(dimension: Dimension, is_apart: Sequence[bool]) -> bool:
-    """Whether the key is to be found in the facts, as they are joined with dimensions without a table of their own."""
+    """Whether the key is in the facts, joined with dimensions without a separate table."""
     return dimension.parent is None or dimension.parent == FACTS or not is_apart[dimension.parent]
 
 
@@ -146,7 +146,7 @@ class BranchTable:
     row
         The column of the facts with the row that each refers to.
     features
-        The numbers of its features.
+        The indices of its features.
     """
 
     table: str
@@ -154,7 +154,7 @@ class BranchTable:
     features: tuple[int, ...]
 
     def counted_rows(self, session: DuckDBSession) -> CountedRows:
-        """Return the rows as cuts are proposed from them."""
+        """Return the rows for proposing cuts."""
         n_rows = session.rows(f"SELECT COUNT(*) FROM {self.table}")[0][0]
         return CountedRows(self.table, n_rows, "source.drawn > 0", "drawn")
 
@@ -162,7 +162,7 @@ class BranchTable:
 def copy_star(
     session: DuckDBSession, plan: StarPlan, features: Mapping[int, str], roles: Mapping[str, str], *, in_order: bool
 ) -> tuple[CountedRows, list[BranchTable]]:
-    """Copy the facts, which become the session's source, and the dimensions; return what cuts come from.
+    """Copy the facts, which become the session's source, and the dimensions; return the tables that cuts come from.
 
     Parameters
     ----------
@@ -171,7 +171,7 @@ def copy_star(
     plan
         The tables.
     features
-        The columns of the facts that are features, by number; the copies are ``value_0``, ...
+        The columns of the facts that are features, by index; the copies are ``value_0``, ...
     roles
         Role -> column of the facts; the copies are ``role_label``, ...
     in_order
@@ -218,9 +218,9 @@ def copy_star(
 def _read_facts(
     session: DuckDBSession, names: Sequence[str], *, is_numbered: bool
 ) -> Iterator[tuple[str, dict[str, str], str]]:
-    """Return a table or query of the facts, the columns of it that have these names, and that of the positions.
+    """Return a table or query of the facts, its columns for these names, and its column of positions.
 
-    To number the rows of a view, DuckDB reads it by one thread; the rows of a copy that keeps their order have numbers.
+    DuckDB reads a view in one thread to number its rows; a copy that keeps their order has row ids.
     """
     quoted = {name: quote_identifier(name) for name in names}
     position = session.column("position")
@@ -237,7 +237,7 @@ def _read_facts(
 
 
 def _copy_dimension(session: DuckDBSession, branch: Branch) -> str:
-    """Copy a dimension, with the attributes of those that are joined to it; return the table's name."""
+    """Copy a dimension, with the attributes of dimensions joined to it; return the table's name."""
     copies = [_copy_dimension(session, below) for below in branch.branches]
     columns = ["row_number() OVER () - 1 AS row_id"]
     columns += [f"source.{quote_identifier(key)} AS on_{i}" for i, key in enumerate(branch.dimension.right_on)]
@@ -262,7 +262,7 @@ def _copy_dimension(session: DuckDBSession, branch: Branch) -> str:
 
 
 def _joins(copies: Sequence[str], keys: Sequence[Sequence[str]]) -> str:
-    """Return the joins with copied dimensions, given the columns of ``source`` that are their keys."""
+    """Return the joins with copied dimensions, from the key columns of ``source``."""
     return "\n".join(
         f"LEFT JOIN {copy} AS branch_{i} ON "
         + " AND ".join(f"source.{left} = branch_{i}.on_{j}" for j, left in enumerate(names))
