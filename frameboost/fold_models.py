@@ -10,7 +10,7 @@ import polars as pl
 
 from frameboost.data.held_out import fold_parts, is_splitter, split_by_splitter, with_positions
 from frameboost.data.opening import open_source
-from frameboost.data.sources import LocalSource
+from frameboost.data.sources import LocalSource, RelationSource
 from frameboost.ensemble.averaging import average
 from frameboost.ensemble.metadata import Metadata
 from frameboost.errors import DataError, ParameterError
@@ -69,6 +69,9 @@ class OutOfFold:
         self._n_rows = facts.count_rows()
         if self._n_rows > _MOST_ROWS:
             self._why_not = f"they are kept for at most {_MOST_ROWS:,} rows, and the data has {self._n_rows:,}"
+            return
+        if isinstance(facts, RelationSource) and facts.is_drawn:
+            self._why_not = "the query draws rows or values anew each time; store its rows first, and pass the table"
             return
         try:
             self.rows = source.with_fact_rows(with_positions(facts, self.position))

@@ -209,6 +209,20 @@ def test_rows_of_every_container_are_in_their_order(frame, tmp_path):
     assert_frame_equal(of_star, of_join, check_exact=True)
 
 
+def test_rows_that_are_drawn_anew_have_no_predictions(frame):
+    options = {"features": ["x"], "folds": 2, "n_estimators": 1}
+    with duckdb.connect() as con:
+        con.register("frame", frame)
+        con.execute("CREATE TABLE rows AS FROM frame")
+        for query in ("FROM rows USING SAMPLE 100", "FROM rows WHERE random() < 0.5"):
+            model = fb.fit(con.sql(query), "y", **options)
+            with pytest.raises(
+                fb.ParameterError, match="no out-of-fold predictions: the query draws rows or values anew"
+            ):
+                model.out_of_fold  # noqa: B018
+        assert fb.fit(con.table("rows"), "y", **options).out_of_fold.height == len(frame)
+
+
 def test_names_of_the_result_are_names_of_columns(frame):
     names = {"x": "position", "z": "fold", "who": "prediction", "kind": 'it\'s; "fold"'}
     other, options = frame.rename(names), {"n_estimators": 2, "seed": 3}

@@ -410,7 +410,7 @@ def _repeatable(relation: duckdb.DuckDBPyRelation) -> RelationSource:
     names = (name for name, kind in zip(copy.columns, relation.types, strict=True) if str(kind) == _NULL)
     if nulls := ", ".join(f"NULL AS {quote_identifier(name)}" for name in names):
         copy = copy.project(f"* REPLACE ({nulls})")
-    return RelationSource(copy, is_copy=True, origin=None if is_drawn else relation)
+    return RelationSource(copy, is_copy=True, origin=None if is_drawn else relation, is_drawn=is_drawn)
 
 
 def _texts(session: DuckDBSession, query: str) -> list[str]:

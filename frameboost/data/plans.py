@@ -76,8 +76,30 @@ def plan_steps(plan: str) -> list[Step]:
 
 def _nodes(plan: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
     for node in plan:
-        yield node
-        yield from _nodes(node["children"])
+        chosen = _late_rows(node)
+        if chosen is None:
+            yield node
+        yield from _nodes(node["children"] if chosen is None else [chosen])
+
+
+def _late_rows(node: dict[str, Any]) -> dict[str, Any] | None:
+    """Return the plan that chooses the rows of a late materialisation, None of any other step.
+
+    DuckDB reads most columns of ``SELECT * FROM t LIMIT 9`` last: by a semi join of the table with the chosen row ids,
+    in their order. The rows and their order are those that were chosen.
+    """
+    if node["name"].strip() != "ORDER_BY" or node["extra_info"].get("Order By") != "rowid ASC":
+        return None
+    join = node["children"][0]
+    while join["name"].strip() == "PROJECTION":
+        join = join["children"][0]
+    kind = join["extra_info"].get("Join Type"), join["extra_info"].get("Conditions")
+    if join["name"].strip() != "HASH_JOIN" or kind != ("SEMI", "rowid = rowid"):
+        return None
+    table, chosen = join["children"]
+    scans = [each for each in _nodes([chosen]) if each["name"].strip() in _TABLES]
+    is_of_table = [each["extra_info"].get("Table") for each in scans] == [table["extra_info"].get("Table")]
+    return chosen if is_of_table and table["name"].strip() in _TABLES else None
 
 
 def _step(node: dict[str, Any]) -> Step:

@@ -165,18 +165,22 @@ class RelationSource:
         `frameboost.data.opening`).
     origin
         The relation that determines the order of the rows, such as the copied one; by default ``relation``.
+    is_drawn
+        Whether it is a copy as the query draws rows or values at random, so that no other read returns these.
     """
 
     relation: duckdb.DuckDBPyRelation
     is_copy: bool = False
     origin: duckdb.DuckDBPyRelation | None = None
+    is_drawn: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "relation", waiting(self.relation))  # so that all that reads it waits
 
     def derived(self, relation: duckdb.DuckDBPyRelation) -> RelationSource:
         """Return a source of a relation derived from this one."""
-        return RelationSource(relation, self.is_copy, self.relation if self.origin is None else self.origin)
+        origin = self.relation if self.origin is None else self.origin
+        return RelationSource(relation, self.is_copy, origin, self.is_drawn)
 
     @property
     def unordered(self) -> str:

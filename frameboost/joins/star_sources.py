@@ -281,7 +281,7 @@ def star_relation(facts: RelationSource, dimensions: Sequence[Dimension]) -> Sta
     tables = [facts, *(d.source for d in dimensions if isinstance(d.source, RelationSource))]
     return StarRelation(
         joined_relation(facts.relation, dimensions), any(table.is_copy for table in tables),
-        facts.relation if facts.origin is None else facts.origin,
+        facts.relation if facts.origin is None else facts.origin, facts.is_drawn,
         facts=facts.relation, dimensions=tuple(dimensions),
     )  # fmt: skip
 

@@ -56,6 +56,19 @@ def test_a_share_is_drawn_by_position_and_seed_alike_from_every_source(tmp_path)
         assert held(data, 0.25, seed=7) == expected, name
 
 
+@cases(("query", "rows"), [
+    ("SELECT * FROM rows LIMIT 100", FRAME[:100]), ("SELECT * FROM rows LIMIT 100 OFFSET 30", FRAME[30:130]),
+    ("FROM (FROM rows LIMIT 100) WHERE x > 0", FRAME[:100].filter(pl.col("x") > 0)),
+])  # fmt: skip
+def test_the_first_rows_of_a_table_have_positions(query, rows):
+    with duckdb.connect() as con:  # whose plan reads them by a join of row ids, sorted
+        con.register("frame", FRAME)
+        con.execute("CREATE TABLE rows AS FROM frame")
+        assert held(con.sql(query), 0.25, seed=7) == held(rows, 0.25, seed=7)
+        with pytest.raises(fb.DataError, match="the rows of this query have no fixed order"):
+            held(con.sql("SELECT * FROM rows ORDER BY x LIMIT 100"), 0.25)
+
+
 def test_queries_are_drawn_whole_alike_from_every_source(tmp_path):
     names = sorted(FRAME["query"].unique())
     key = draw_key(5, 21)
