@@ -75,7 +75,7 @@ class OutOfFold:
             return
         try:
             self.rows = source.with_fact_rows(with_positions(facts, self.position))
-        except DataError as error:  # of a query, whose rows have no certain order
+        except DataError as error:  # a query without a defined row order
             self._why_not = str(error)
 
     @property

@@ -386,7 +386,7 @@ def _for_objective(objective: str | Objective, settings: Parameters) -> Paramete
     if family_of(objective) != "multi" and settings.num_class is not None:
         raise ParameterError("num_class is for objectives 'multi:softmax' and 'multi:softprob'")
     known = settings.as_dict()
-    if isinstance(settings.base_score, tuple):  # of outputs, whose number the target tells
+    if isinstance(settings.base_score, tuple):  # one per output; the target determines their number
         known["base_score"] = None
     if family_of(objective) == "multi":
         like = get_loss("multi:softprob", {"num_class": 2})

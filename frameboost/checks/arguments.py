@@ -280,7 +280,7 @@ def function_of(n: int) -> Check:
             takes_them = callable(value) and inspect.signature(value).bind(*range(n)) is not None
         except TypeError:
             takes_them = False
-        except ValueError:  # of a function in C whose arguments are not known
+        except ValueError:  # C functions without a signature
             takes_them = True
         if not takes_them and value is not None:
             raise ParameterError(f"{argument} must be a function of {n} arguments, not {shown(value)}")

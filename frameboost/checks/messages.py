@@ -22,7 +22,7 @@ __all__ = [
 
 _LONGEST = 80
 _MAX_NAMES = 10
-_OURS = ("frameboost", "contextlib")  # whose functions may run ours
+_OURS = ("frameboost", "contextlib")  # frames of contextlib may be between ours
 
 _repr = reprlib.Repr()
 _repr.maxlist = _repr.maxtuple = _repr.maxset = _repr.maxfrozenset = _repr.maxdict = _repr.maxdeque = 20

@@ -1,6 +1,6 @@
-"""Trees as one polars expression: each row's leaves are numbered, and their sums are read from tables.
+"""Trees as one polars expression: leaf indices of each row, and sums of leaf values from lookup tables.
 
-Outputs are expressions over these sums, and over a number that a lookup by a column returns.
+Outputs are expressions over these sums, and over the result of a lookup by a column.
 """
 
 from __future__ import annotations
@@ -48,19 +48,19 @@ def output_expr(
     starts: Sequence[pl.Expr | None] = (),
     indices: Mapping[str, pl.Expr] = MappingProxyType({}),
 ) -> pl.Expr:
-    """Return the output for rows with those margins, the last of which is the number of its lookup, if any.
+    """Return the output for rows with these margins; the last one is the result of the lookup, if any.
 
-    That is a number, an integer or a label of a class, an array of them, or a struct of numbers named by labels.
-    ``starts`` has what is added to the margins, if there is an offset. Where one is null, so are the values that depend
-    on it. ``indices`` are fields that margins read (see `margin_exprs`).
+    It is a number, an integer or a class label, an array of them, or a struct of numbers named by labels. ``starts``
+    are the offsets of the margins, if any; values that depend on a null offset are null. ``indices`` are fields that
+    margins read (see `margin_exprs`).
     """
     return _labelled(output, _number_expr(output, margins, starts, indices))
 
 
 def output_column(output: Output, rows: pl.DataFrame, *, may_be_null: bool) -> pl.Series:
-    """Return `output_expr` of rows that have the margins as columns, stage by stage.
+    """Return `output_expr` of rows with the margins as columns, in stages.
 
-    To plan one expression over a struct of hundreds of fields takes polars time quadratic in their number.
+    Planning one expression over a struct of hundreds of fields takes polars quadratic time.
     """
     for stage in output.stages:
         rows = rows.with_columns(value.to_polars().alias(name) for name, value in stage.items())
@@ -71,7 +71,7 @@ def output_column(output: Output, rows: pl.DataFrame, *, may_be_null: bool) -> p
 
 
 def _labelled(output: Output, value: pl.Expr) -> pl.Expr:
-    """Return the label of each class number, if labels are strings."""
+    """Return the label of each class index, if labels are strings."""
     if not any(isinstance(label, str) for label in output.labels.values()):
         return value
     labels = pl.Series(list(output.labels.values()), dtype=pl.String)
@@ -81,7 +81,7 @@ def _labelled(output: Output, value: pl.Expr) -> pl.Expr:
 def _number_expr(
     output: Output, margins: Sequence[pl.Expr], starts: Sequence[pl.Expr | None], indices: Mapping[str, pl.Expr]
 ) -> pl.Expr:
-    """Return `output_expr`, with the number of a class where its label is a string."""
+    """Return `output_expr`, with class indices for string labels."""
     named = dict(zip(output.inputs, margins, strict=True)) | _class_numbers(output)
     if len(margins) == 1 and not output.stages:
         values = [value.to_polars(named) for value in output.values]
@@ -101,7 +101,7 @@ def _number_expr(
 
 
 def _where_known(output: Output, values: list[pl.Expr], starts: Sequence[pl.Expr | None]) -> list[pl.Expr]:
-    """Return the values, null where a start is null that they depend on; a comparison with null would take ELSE."""
+    """Return the values, null if an offset that they depend on is null; a comparison with null would take ELSE."""
     if not starts:
         return values
     behind = [
@@ -132,7 +132,7 @@ def _shaped(output: Output, values: Sequence[pl.Expr]) -> pl.Expr:
 
 
 def lookup_expr(lookup: Lookup) -> pl.Expr:
-    """Return the number of a lookup by a column."""
+    """Return the result of a lookup by a column."""
     values = column(lookup.column)
     if lookup.type.name == "codes":  # of floats, as a column with missing integers may be one, a fraction is no integer
         whole = values.cast(pl.Int64, strict=False)
@@ -147,14 +147,14 @@ def lookup_expr(lookup: Lookup) -> pl.Expr:
 
 
 def margin_expr(base_margin: float, trees: Sequence[Tree], features: Sequence[Feature]) -> pl.Expr:
-    """Return the margin; leaf values are on a grid, so the order in which polars adds them does not matter."""
+    """Return the margin; leaf values are on a grid, so the order of additions in polars does not matter."""
     if all(len(tree) == 1 for tree in trees):  # no column to take the number of rows from
         return pl.repeat(base_margin + sum(tree.value[0] for tree in trees), pl.len(), dtype=pl.Float64)
     return pl.sum_horizontal(pl.lit(base_margin), *_terms(trees, [_column(feature) for feature in features], features))
 
 
 def _terms(trees: Sequence[Tree], columns: Sequence[pl.Expr], features: Sequence[Feature]) -> list[pl.Expr]:
-    """Return numbers that sum to the values of a row's leaves."""
+    """Return numbers that sum to a row's leaf values."""
     plain = [tree for tree in trees if not tree.is_linear]
     terms = [pl.lit(_sums(group)).gather(_radix(group, columns, features)) for group in _groups(plain)]
     for tree in (tree for tree in trees if tree.is_linear):
@@ -168,7 +168,7 @@ def margin_exprs(
 ) -> tuple[list[pl.Expr], dict[str, pl.Expr]]:
     """Return the margins, and the indices of a row's leaves in trees of several margins with the same splits.
 
-    The margins read the indices as fields of a struct, of these names, so that each is computed once.
+    The margins read the indices as fields of a struct, by these names, so that each is computed once.
     """
     every = [tree for trees in trees_of for tree in trees]
     output_of = [output for output, trees in enumerate(trees_of) for _ in trees]
@@ -201,7 +201,7 @@ def margin_exprs(
 
 
 def _groups(trees: Sequence[Tree]) -> Iterator[list[Tree]]:
-    """Yield runs of trees that share a lookup table of all sums of their leaves, which stays in the first cache."""
+    """Yield runs of trees that share a lookup table of all sums of their leaves, which fits in the L1 cache."""
     group: list[Tree] = []
     size = 1
     for tree in trees:
@@ -216,7 +216,7 @@ def _groups(trees: Sequence[Tree]) -> Iterator[list[Tree]]:
 
 
 def _sums(trees: Sequence[Tree]) -> pl.Series:
-    """Return the sums of leaves, one of each tree, by a mixed-radix number of their indices.
+    """Return the sums of leaves, one of each tree, by a mixed-radix number of the leaf indices.
 
     Trees with 2 and 3 leaves, [a, b] and [c, d, e], have the table [a+c, a+d, a+e, b+c, b+d, b+e]; the indices 1 and 0
     make the number 1 · 3 + 0, which is b+c. Leaf values are on a grid, so the sums are exact.
@@ -228,7 +228,7 @@ def _sums(trees: Sequence[Tree]) -> pl.Series:
 
 
 def _radix(trees: Sequence[Tree], columns: Sequence[pl.Expr], features: Sequence[Feature]) -> pl.Expr:
-    """Return that number of a row."""
+    """Return this mixed-radix number of a row."""
     indices = []
     for tree in trees:
         leaves = tree.leaves_in_order()
@@ -240,7 +240,7 @@ def _radix(trees: Sequence[Tree], columns: Sequence[pl.Expr], features: Sequence
 
 
 def _index(tree: Tree, leaves: Sequence[int], columns: Sequence[pl.Expr], features: Sequence[Feature]) -> pl.Expr:
-    """Return the index of a row's leaf among the leaves from left to right."""
+    """Return the index of a row's leaf among the leaves, from left to right."""
     if (levels := tree.levels()) is not None and len(levels) >= _SHALLOWEST_TABLE:
         return _bits(tree, columns, features, levels)
     # Indices are bytes where that is enough: choosing between them is several times as fast as between values.
@@ -275,7 +275,7 @@ def _first(values: Sequence[pl.Expr]) -> pl.Expr:
 
 
 def _bits(tree: Tree, columns: Sequence[pl.Expr], features: Sequence[Feature], levels: Sequence[int]) -> pl.Expr:
-    """Return the index of a symmetric tree's leaf, a number with one bit a level, the root's highest."""
+    """Return the leaf index in a symmetric tree, a number with one bit per level, the root's highest."""
     bits = []
     for depth, node in enumerate(levels):
         number = tree.feature[node]
@@ -289,7 +289,7 @@ def _bits(tree: Tree, columns: Sequence[pl.Expr], features: Sequence[Feature], l
 
 
 def _column(feature: Feature) -> pl.Expr:
-    """Return the column in the form in which it is compared."""
+    """Return the column in the form that conditions compare."""
     values, kind = column(feature.name), feature.type
     if kind.name == "codes":
         # A column with missing codes is often one of floats; a fraction is none of the codes.
@@ -308,10 +308,10 @@ def _column(feature: Feature) -> pl.Expr:
 
 
 def _test(tree: Tree, node: int, values: pl.Expr, feature: Feature) -> tuple[pl.Expr, bool]:
-    """Return the condition of a split, and whether the values for which it is true go left.
+    """Return the condition of a split, and whether values that satisfy it go left.
 
     As in SQL (`frameboost.compile.sql.conditions.FeatureColumn.test`), it is not true for missing values unless the
-    split names them, so these take the other branch.
+    split names them, so they take the other branch.
     """
     kind, threshold, categories = feature.type, tree.threshold[node], tree.categories[node]
     missing_left = tree.missing_left[node]
@@ -345,7 +345,7 @@ _NO_TERM = LinearTerm(0, 0.0, 0.0, 0.0, 0.0, 0.0)
 
 
 def _linear_expr(tree: Tree, leaves: Sequence[int], index: pl.Expr, features: Sequence[Feature]) -> pl.Expr:
-    """Return the value of a row's leaf, whose ``index`` is that in ``leaves``.
+    """Return the value of a row's leaf, with ``index`` its position in ``leaves``.
 
     All products and sums are exact (see `frameboost.trees.tree`), so their order does not matter.
     """
@@ -367,7 +367,7 @@ def _linear_expr(tree: Tree, leaves: Sequence[int], index: pl.Expr, features: Se
 
 
 def _term(feature: int, terms: Sequence[LinearTerm], has_term: Sequence[bool]) -> pl.Expr:
-    """Return slope times u, 0 in leaves without the term; null where the number is missing in a leaf with it."""
+    """Return slope times u, 0 in leaves without the term; null if the number is missing in a leaf with the term."""
     x = pl.when(_looked_up(has_term)).then(pl.field(f"x{feature}")).otherwise(0.0)
     slope, offset, shift, low, high = (
         _looked_up([getattr(term, name) for term in terms]) for name in ("slope", "offset", "shift", "low", "high")

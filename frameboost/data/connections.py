@@ -208,7 +208,7 @@ def _reading(query: str) -> Iterator[None]:
         yield
     except DataError:
         raise
-    except Exception as error:  # each driver has classes of its own
+    except Exception as error:  # each driver has other classes
         text = " ".join(query.split())
         raise DataError(f"the database can't run {shown(text)}: {reason(error)}") from error
 
@@ -672,7 +672,7 @@ def _dialect_of_adbc(connection: Any) -> str | None:
 
 
 def _of_adbc(connection: Any, dialect: Dialect) -> Connection:
-    if dialect.name == "sqlite":  # of whose types the driver knows those of the first rows
+    if dialect.name == "sqlite":  # its driver knows only the types of the first rows
         return _CursorConnection(connection, dialect, _of_sqlite)
     return _arrow_of_cursor("fetch_arrow_table")(connection, dialect)
 

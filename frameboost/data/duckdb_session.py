@@ -50,7 +50,7 @@ class DuckDBSession:
     owns_database = False  # whether the database is the session's
 
     def __init__(self, relation: duckdb.DuckDBPyRelation, *, is_table: bool = False) -> None:
-        self._relation = plain_relation(relation)  # whose frame has the variables that DuckDB looks for
+        self._relation = plain_relation(relation)  # its frame has the variables that DuckDB looks up
         self.is_table = is_table
         self._prefix = f"frameboost_{secrets.token_hex(6)}_"
         self.source = quote_identifier(f"{self._prefix}source")

@@ -251,7 +251,7 @@ class RelationSource:
         try:
             if not (is_column or negated):  # once for both parts
                 kind = self.relation.project(f"({predicate}\n) AS holds").types[0]
-                if str(kind) != "BOOLEAN":  # of which DuckDB would make one
+                if str(kind) != "BOOLEAN":  # DuckDB would cast it to BOOLEAN
                     raise unusable(predicate, ValueError(f"it is {kind}, not BOOLEAN"))
                 # DuckDB finds a text that is no date, say, only when it compares a row with it.
                 self.relation.limit(1).filter(holds).aggregate("COUNT(*)").fetchall()

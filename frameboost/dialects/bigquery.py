@@ -25,7 +25,7 @@ BIGQUERY = Dialect(
     names=Names(
         # Backticks, with the escapes of strings. https://docs.cloud.google.com/bigquery/docs/reference/standard-sql/lexical
         quotes=("`", "`"), escapes={"\\": "\\\\"},
-        # 300 characters, of which these are none; names that differ only in case are duplicates. https://docs.cloud.google.com/bigquery/docs/schemas
+        # 300 characters, except these; names that differ only in case are duplicates. https://docs.cloud.google.com/bigquery/docs/schemas
         unnameable="\0!\"$()*,./;?@[\\]^`{}~\n\r\t", longest=300, any_case=True,
     ),
     literals=Literals(

@@ -89,7 +89,7 @@ POSTGRES = Dialect(
         value_of_group="(array_agg({x}) FILTER (WHERE {c}))[1]",
         # https://www.postgresql.org/docs/current/sql-createindex.html
         create_index=INDEX,
-        # A replaced view keeps its grants and dependants; columns may be added behind its own. https://www.postgresql.org/docs/current/sql-createview.html
+        # A replaced view keeps its grants and dependants; columns may be added after the existing ones. https://www.postgresql.org/docs/current/sql-createview.html
         transaction=("BEGIN", "COMMIT"),
         # RETURN is of 14. https://www.postgresql.org/docs/current/sql-createfunction.html
         create_function="CREATE {replace}FUNCTION {name}({parameters})\nRETURNS {returns}\n"

@@ -348,7 +348,7 @@ def _automatic(source: Source, contract: type[Any]) -> str | Dask | Spark:
     """Return the engine for ``engine="auto"``."""
     able = [engine for engine in BUILT_IN if contract in engine.openers]
     kind = data_kind(source)
-    if kind == "database":  # whose columns are binned there
+    if kind == "database":  # columns are binned in the database
         return BUILT_IN[0].name
     if kind == "partitions":
         return Dask.of_default_client()
@@ -359,7 +359,7 @@ def _named(name: object) -> EngineDescription:
     built_in = {engine.name: engine for engine in BUILT_IN}
     if isinstance(name, str) and name in built_in:
         return built_in[name]
-    registered = sorted(entry_points(group=_GROUP).names)  # none of which is imported for its name
+    registered = sorted(entry_points(group=_GROUP).names)  # reading names imports none of them
     if isinstance(name, str) and name in registered:
         return _load_registered(name)
     others = [other for other in registered if other not in built_in]

@@ -175,7 +175,7 @@ def logarithms(values, out, size):  # type: ignore[no-untyped-def]
         tail = fused(cube, _B10, fused(square, _B9, fused(r, _B8, _B7)))
         tail = fused(tail, cube, fused(square, _B6, fused(r, _B5, _B4)))
         tail = fused(tail, cube, fused(square, _B3, fused(r, _B2, _B1)))
-        front = fused(-_SPLIT, r, fused(r, _SPLIT, r))  # r to 26 bits, of which the square is exact
+        front = fused(-_SPLIT, r, fused(r, _SPLIT, r))  # r rounded to 26 bits, so that its square is exact
         half = front * front
         most_of_it = fused(half, _B0, r)
         rest = fused(_B0 * (r - front), r + front, fused(half, _B0, r - most_of_it))

@@ -65,7 +65,7 @@ def average(ensembles: Sequence[Ensemble], weights: Sequence[float], *, is_short
     if first.parameters.get("threshold") is not None:
         number = round(float(np.dot(shares, [part.loss.threshold for part in same])), _DIGITS)
         parameters["threshold"], loss = number, with_threshold(loss, number)
-    if "class_weight" not in parameters:  # each has its own
+    if "class_weight" not in parameters:  # class weights differ between models
         loss = with_class_weights(loss, ())
     base_margins, trees = trees_on_grid(bases, TreeColumns.joined(parts), is_short=is_short)
     return replace(

@@ -231,7 +231,7 @@ class Ensemble:
         that are equal as float32 (see `frameboost.binning.bins`); or it equals another threshold as float32. Long
         columns have a few, with few rows nearby: a feature is listed if an eighth of its thresholds are such.
         """
-        if "max_bin" not in self.parameters:  # another library's, some of which compare float32
+        if "max_bin" not in self.parameters:  # imported from another library, which may compare float32
             return []
         nodes, coarse = TreeColumns.of(self.trees).nodes, []
         for number, feature in enumerate(self.features):

@@ -42,7 +42,7 @@ Floats = npt.NDArray[np.float64]
 _ROWS_AT_A_TIME = 2**18
 _BYTES_OF_VALUE = 32  # of a row that is permuted in memory: its columns, a dealt one, margins
 
-_Dealt = tuple[str, int]  # a column whose values are dealt anew, and the key of the draws
+_Dealt = tuple[str, int]  # a column to permute, and the key of the draws
 _Rows = Callable[[_Dealt | None], LocalSource]
 
 

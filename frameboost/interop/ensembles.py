@@ -175,7 +175,7 @@ def checked_ensemble(
         raise ModelFileError("damaged model: a gain, a cover or a value is not finite")
     try:
         bases, on_grid = on_leaf_grid(base_margins, trees)
-    except OverflowError as error:  # of an inner node, whose value is the mean of leaves
+    except OverflowError as error:  # the value of an inner node, a mean of leaves
         raise ModelFileError("damaged model: an inner node's value is beyond all leaves") from error
     metadata = Metadata(library=library)
     return Ensemble(

@@ -245,7 +245,7 @@ def _read_histogram_boosting(estimator: Any) -> Ensemble:
 
 
 def _plain(value: Any) -> Any:
-    is_time = isinstance(value, np.datetime64 | np.timedelta64)  # of which numpy makes integers
+    is_time = isinstance(value, np.datetime64 | np.timedelta64)  # numpy converts them to integers
     return value.item() if isinstance(value, np.generic) and not is_time else value
 
 

@@ -172,7 +172,7 @@ def _base_scores(name: str, margins: Sequence[float]) -> tuple[list[float], list
 
 def _objective(name: str, n_outputs: int, parameters: Mapping[str, Any]) -> dict[str, Any]:
     name = _SCORED_ALIKE.get(name, name)
-    if name == "reg:expectileerror" and n_outputs > 1:  # of which XGBoost's predictions are no sums of trees
+    if name == "reg:expectileerror" and n_outputs > 1:  # XGBoost's predictions of it are not sums of trees
         name = "reg:squarederror"
     holder, names = OBJECTIVE_PARAMETERS.get(name, ("", ()))
     if not holder:

@@ -471,7 +471,7 @@ def _translated(
         missing_left=tuple(missing_left),
         left=tuple(tree.left.tolist()),
         right=tuple(tree.right.tolist()),
-        # A tree for all outputs becomes one tree for each, whose gains and covers add up to those of the tree.
+        # A tree for all outputs becomes one tree per output; their gains and covers sum to those of the tree.
         gain=tuple((tree.gain.astype(np.float64) / n_outputs).tolist()),
         cover=tuple((tree.cover.astype(np.float64) / n_outputs).tolist()),
         value=tuple(_means(tree, of_output.tolist())),

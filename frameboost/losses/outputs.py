@@ -257,7 +257,7 @@ def _class(loss: Loss, links: Sequence[Expression], labels: Sequence[str | bool]
         return Output(loss.margins, _largest(loss, best), (best,), is_class=True, labels=by_name)
     no, yes = by_name or ("0", "1")
     least = loss.threshold
-    if loss.name == "binary:logitraw" and links == loss.links:  # whose predictions are margins
+    if loss.name == "binary:logitraw" and links == loss.links:  # its predictions are margins
         least = -math.log(1.0 / least - 1.0) + 0.0
     text = repr(least) if least >= 0.0 else f"({least!r})"
     values = tuple(

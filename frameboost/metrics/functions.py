@@ -127,7 +127,7 @@ def function_metric(item: Any, name: str | None = None, *, maximize: bool | None
     """
     item = _score_of_estimator(item)
     function, sign, methods, options = item, 1.0, (), {}
-    said = {} if name is None else {"name": name}  # a name that is given stays, whatever the function returns
+    said = {} if name is None else {"name": name}  # an explicit name overrides the returned one
     name = name or name_of_function(item)
     if "sklearn" in sys.modules and all(hasattr(item, each) for each in ("_score_func", "_sign", "_kwargs")):
         function, options, sign, maximize = item._score_func, item._kwargs, float(item._sign), True

@@ -349,7 +349,7 @@ def _at_levels(name: str, at: float | None, loss: Loss, parameters: Mapping[str,
     objective, parameter = f"reg:{name}error", f"{name}_alpha"
     labels, predictions = loss.labels, prediction_names(len(loss.evaluated or loss.links))
     alphas = parameters[parameter]
-    if loss.name == objective and loss.renewal:  # of which the parameters of a mean of models know nothing
+    if loss.name == objective and loss.renewal:  # the parameters of an averaged model lack the alphas
         alphas = loss.renewal[: len(predictions) // len(labels)]
     if len(alphas) * len(labels) != len(predictions):
         raise ParameterError(

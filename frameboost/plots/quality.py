@@ -53,7 +53,7 @@ __all__ = [
 _SIDE = 340  # pixels
 _MAX_POINTS = 500  # of a curve
 _MAX_CONFUSED = 60  # classes of a confusion matrix: 3,600 cells
-_MAX_NUMBERED = 15  # classes of a confusion matrix whose cells have numbers
+_MAX_NUMBERED = 15  # maximum classes of a confusion matrix with numbers in its cells
 
 
 # --- curves over the threshold of a score -----------------------------------------------------------------------------

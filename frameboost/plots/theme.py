@@ -30,7 +30,7 @@ _COLOURS = (BLUE, ORANGE, "#009E73", "#CC79A7", "#000000", "#56B4E9", "#D55E00",
 AMOUNT: Final = "viridis"
 _DASHES = ([1, 0], [6, 3], [2, 2], [8, 3, 2, 3], [4, 1], [1, 3], [10, 4], [3, 3, 1, 3])
 _LONGEST_LABEL = 260  # pixels
-MAX_CLASSES = len(_COLOURS)  # of which a chart shows a line each
+MAX_CLASSES = len(_COLOURS)  # a chart has one line per class
 
 
 def axis(**more: Any) -> alt.Axis:

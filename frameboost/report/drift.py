@@ -47,7 +47,7 @@ __all__ = ["drift", "metric_by_period", "over_time", "shares_by_leaf", "unseen_c
 
 _MAX_FEATURES, _MAX_LEAVES = 20, 8  # in tables
 _MAX_DRIFTING = 10  # features of the chart by period
-_FEW_ROWS = 30  # of a period, whose metric is uncertain
+_FEW_ROWS = 30  # metrics of smaller periods are uncertain
 
 
 # --- since training ---------------------------------------------------------------------------------------------------
@@ -68,7 +68,7 @@ def _of_features(material: Material) -> list[Raw]:
     try:
         indices = material.stability
         assert indices is not None
-    except DataError as error:  # such as a feature of another type than in training, of which bins are not known
+    except DataError as error:  # e.g. a feature with another type than in training, so that its bins are unknown
         if material.training_rows is None:
             return _of_leaves(material)
         return [note("The features can't be compared with those of training: ", error, ".")]

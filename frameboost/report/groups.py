@@ -16,7 +16,7 @@ __all__ = ["by_group", "quality_by_group"]
 
 _MAX_GROUPS = 30  # of the most rows
 _MAX_METRICS = 4
-_FEW_ROWS = 30  # of a group, whose metrics are uncertain
+_FEW_ROWS = 30  # metrics of smaller groups are uncertain
 _NONE = "(missing)"
 
 

@@ -344,7 +344,7 @@ def _calibration_of_quantiles(material: Material) -> Section:
 # --- training, SQL, parameters ----------------------------------------------------------------------------------------
 
 _TABLE, _TREES = "your_table", "your_trees"
-_MAX_SIZED = 20_000  # leaves of models whose size is computed in each dialect
+_MAX_SIZED = 20_000  # maximum leaves of models to compute the SQL size in each dialect
 _MAX_SQL = 1_000_000  # characters
 _MAX_OPEN_SQL = 2_000  # characters of a block that is not folded away
 _MAX_FEATURES = 500

@@ -58,7 +58,7 @@ def _groups(controller: str, root: Path) -> Iterator[tuple[Path, bool]]:
         if is_first and controller not in controllers.split(","):
             continue
         mount = root / "sys/fs/cgroup"
-        if is_first:  # whose folder may have the names of several controllers
+        if is_first:  # its folder may be named after several controllers
             mount = next(
                 (each for name in (controllers, controller) if (each := mount / name).is_dir()), mount / controller
             )

@@ -90,7 +90,7 @@ def of_constructor(
         return given  # as clone gives them, who wants the same objects back
     if _has_rounds(given) and "early_stopping" in known:
         given = {"early_stopping_round" if name == "early_stopping" else name: v for name, v in given.items()}
-    # An estimator's own names, of which some are aliases in `frameboost.fit`, as `random_state` is.
+    # Names of estimators; some are aliases in `frameboost.fit`, such as `random_state`.
     own = {name: value for name, value in given.items() if name in known and name in ALIASES}
     ours = own | under_our_names({name: value for name, value in given.items() if name not in own})
     for name in ours:
@@ -117,7 +117,7 @@ def _rename(given: dict[str, Any], known: Collection[str]) -> None:
     if isinstance(objective, str) and objective in OTHER_NAMES:
         given["objective"] = OTHER_NAMES[objective]
     for name in {"num_class", "num_classes"} - set(known):
-        given.pop(name, None)  # which is the number of labels in y, whatever is given, as in XGBoost
+        given.pop(name, None)  # always the number of labels in y, as in XGBoost
     if "eval_metric" in given:
         given["eval_metric"] = _metrics(given["eval_metric"])
 

@@ -204,7 +204,7 @@ class Estimator(BaseEstimator):
         """Return an unfitted estimator with the same parameters."""
         if self._named is None:
             return cast("Self", _clone_parametrized(self))
-        # What the constructor does not name is set afterwards, as it may pass a value of its own choice for it.
+        # Parameters that the constructor does not name are set afterwards: it may pass a value for them itself.
         copies = {name: clone(value, safe=False) for name, value in self.get_params(deep=False).items()}
         copy = type(self)(**{name: copies.pop(name) for name in self._named})
         for name, value in copies.items():
@@ -788,14 +788,14 @@ class Estimator(BaseEstimator):
         frame = rows.frame
         features = (frame.with_values() if isinstance(frame, SparseFrame) else with_values(frame)) or frame.columns
         if initial is not None:
-            initial = Model(replace(initial.ensemble, labels=()))  # whose labels are numbers in the rows
+            initial = Model(replace(initial.ensemble, labels=()))  # labels are encoded as numbers in the rows
             features = initial.features
         held_out = with_types_of(rows.frame, features, held_out)
         if "weight" not in rows.roles and any("weight" in part.roles for part in held_out):
             rows = Rows(frame, rows.roles | {"weight": np.ones(len(frame))})  # by which the others have a column
         columns = role_columns(rows)
         valid = {name: with_roles(part, columns) for name, part in zip(self._sets, held_out, strict=True)}
-        # A subclass may have parameters of its own, and fix some of these.
+        # A subclass may have additional parameters, and fix some of these.
         names = [name for name in _DEFAULTS if name not in _OF_ESTIMATORS and name != "random_state"]
         parameters = constraints_by_name({name: getattr(self, name) for name in names}, names_in(self))
         n_jobs = parameters["n_jobs"]

@@ -163,6 +163,6 @@ def takes(callback: Callable[..., Any], n_arguments: int) -> bool:
         signature(callback).bind(*[None] * n_arguments)
     except TypeError:
         return False
-    except ValueError:  # of a function in C whose arguments are not known
+    except ValueError:  # C functions without a signature
         return n_arguments == 2
     return True

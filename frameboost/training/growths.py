@@ -229,7 +229,7 @@ def sample_rows(rows: Rows, outputs: Sequence[int], parameters: Parameters, tree
     # sampling in stochastic gradient boosting").
     grids = rounded(rows, {name: Expression(_scaled(name, size, bound), names) for name in names})
     offsets = {x: max(grids[name].offset for name in names if name[0] == x) for x in "gh"}
-    if len(outputs) == 1:  # whose g and h these are
+    if len(outputs) == 1:  # g and h are those of the only output
         size, names = _size(parameters, ["gh"]), ()
     terms = {x: f"CASE WHEN draw < {size} / {bound!r} THEN {_scaled(x, size, bound)} ELSE 0 END" for x in "gh"}
     on_grids = rounded_on(offsets, {x: Expression(terms[x], (*_PAIR, *names)) for x in terms})

@@ -1,10 +1,9 @@
 """Trees over bytes: every inner node of a tree is compared with a whole block of rows (SIMD).
 
-A walk down a tree branches differently for each row, so the processor can neither predict nor vectorise it. Here codes
-and node numbers are bytes. All inner nodes are visited in preorder, and at each one the rows that are there move to a
-child, 32 or 64 rows an instruction. That is many more comparisons than a walk makes, and takes a tenth of its time;
-it pays up to about a hundred leaves a tree. Of larger trees only the top is visited so, and rows walk from there (see
-`PackedTrees`).
+A walk down a tree branches differently for each row, which defeats branch prediction and SIMD. Here codes and node
+numbers are bytes. All inner nodes are visited in preorder, and at each one its rows move to a child, 32 or 64 rows per
+instruction. That takes many more comparisons than a walk, but a tenth of its time; it pays off for up to about a
+hundred leaves per tree. In larger trees only the top is visited this way, and rows walk from there (see `PackedTrees`).
 
 For example the tree ``x < 3 ? (y < 5 ? a : b) : c`` has in preorder node 0 (x), 1 (y), 2 (a), 3 (b), 4 (c), and two
 inner nodes: node 0 with children 1 and 4, node 1 with children 2 and 3. Three rows (x, y) = (1, 9), (7, 0), (2, 4) move
@@ -77,7 +76,7 @@ _Write = Callable[[int, int, Codes], None]  # of the codes of the rows from one 
 class _InnerNodes:
     """The inner nodes of one output's trees, the arguments of `frameboost.compile.arrays.score_kernels.add_leaves`.
 
-    Of deep trees they are those of the top; ``walk`` has the further arguments of `add_deep_leaves`.
+    For deep trees, the inner nodes of the top; ``walk`` has the additional arguments of `add_deep_leaves`.
     """
 
     starts: IntArray
@@ -108,8 +107,8 @@ class ByteTrees:
     arrays
         The ensemble.
     columns
-        For each column of bytes the index of its feature in ``arrays``, and the first of its edges: a feature with more
-        than 253 edges has several columns.
+        For each column of bytes the index of its feature in ``arrays``, and its first edge: a feature with more than
+        253 edges has several columns.
     tables
         bool (categorical splits, 256): which codes go left.
     outputs
@@ -147,7 +146,7 @@ class ByteTrees:
         return cls(arrays, tuple(columns), tables, tuple(outputs))
 
     def empty_codes(self, n_rows: int) -> Codes:
-        """Return uint8 (columns, rows) to write codes to, with as many more rows as the kernels need."""
+        """Return an uninitialised array of codes, uint8 (columns, rows), padded with rows as the kernels require."""
         return np.empty((len(self.columns), -(-n_rows // BYTES) * BYTES), dtype=np.uint8)
 
     def add_leaves(self, codes: Codes, margins: Sequence[FloatArray]) -> None:
@@ -157,7 +156,7 @@ class ByteTrees:
 
 
 class _Builder:
-    """Puts the inner nodes of trees in preorder; of deep trees those of the top, and packs the others."""
+    """Puts the inner nodes of trees in preorder; for deep trees those of the top, and packs the others."""
 
     def __init__(
         self, arrays: TreeArrays, columns: Sequence[tuple[int, int]], table_of: IntArray, *, is_deep: bool
@@ -168,7 +167,7 @@ class _Builder:
         self._levels = _TOP_LEVELS if is_deep else _MAX_NODES
 
     def inner_nodes(self, trees: IntArray) -> _InnerNodes:
-        """Return the inner nodes of those trees."""
+        """Return the inner nodes of these trees."""
         arrays = self._arrays
         node, number, right, starts, ends = _in_preorder(arrays, trees, self._levels)
         column, bound, also, table = self._conditions[:, node]
@@ -186,7 +185,7 @@ class _Builder:
 
 
 def _in_preorder(arrays: TreeArrays, trees: IntArray, n_levels: int) -> tuple[IntArray, ...]:
-    """Return the inner nodes of trees in preorder, so that a left child has the next number.
+    """Return the inner nodes of trees in preorder, so that the left child of node k is node k + 1.
 
     These are their nodes, their numbers in the tree, and the numbers of their right children; then where those of each
     tree start, and for each tree and number the node that ends the tree there, `_NO_NODE` in inner nodes.
@@ -247,13 +246,13 @@ def _in_bytes(arrays: TreeArrays, columns: Sequence[tuple[int, int]], table_of: 
 
 @dataclass(frozen=True)
 class PackedTrees:
-    """Trees of more than 255 nodes, packed for rows that walk them side by side.
+    """Trees of more than 255 nodes, packed for rows that walk them in parallel.
 
-    A byte numbers the nodes of a top of a few levels only. Below it rows walk, a level at a time for a whole block of
-    rows. A node is a word of 64 bits, siblings are adjacent, and the left child of a leaf is itself, so a step is the
-    same arithmetic in each row, ``node = left + (code >= bound)``, and compiles to SIMD instructions. Every five steps,
-    rows that have arrived are left out. A missing code is 255 and goes right; where it should go left, 1 is added to
-    all codes modulo 256, and to the bound.
+    Byte numbers suffice only for the top levels. Below the top, rows walk, one level at a time for a whole block of
+    rows. A node is a 64-bit word, siblings are adjacent, and the left child of a leaf is the leaf itself, so a step is
+    the same arithmetic for each row, ``node = left + (code >= bound)``, and compiles to SIMD instructions. Every five
+    steps, rows in a leaf are removed. A missing code is 255 and goes right; if it should go left, 1 is added to all
+    codes modulo 256, and to the bound.
 
     For example the tree ``x < 3 ? (y < 5 ? a : b) : c`` is packed as 0 (x), 1 (y), 2 (c), 3 (a), 4 (b), with the left
     children 1, 3, 2, 3, 4. The row (1, 9) steps 0, 1, 4, and the row (7, 0) steps 0, 2, 2.
@@ -263,9 +262,9 @@ class PackedTrees:
     index
         int64 (nodes,): the index of each node of `TreeArrays` among those of its tree here.
     height
-        int64 (nodes,): the most steps from each node of `TreeArrays` to a leaf, at most `ROUND` + 1.
+        int64 (nodes,): the maximum number of steps from each node of `TreeArrays` to a leaf, at most `ROUND` + 1.
     words, table_of, value
-        As `add_deep_leaves` takes them.
+        See `add_deep_leaves`.
     """
 
     index: IntArray
@@ -309,7 +308,7 @@ class PackedTrees:
 
     @staticmethod
     def can_number(size: int) -> bool:
-        """Whether a tree of so many nodes fits the words."""
+        """Whether the words can number the nodes of a tree of this size."""
         return size <= int(CHILD)
 
 
@@ -320,7 +319,7 @@ def _moved(values: npt.NDArray[_T], there: IntArray) -> npt.NDArray[_T]:
 
 
 def _heights(inner: IntArray, left: IntArray, right: IntArray, size: int) -> IntArray:
-    """Return the most steps from each node to a leaf, `ROUND` + 1 if there are more than `ROUND`."""
+    """Return the maximum number of steps from each node to a leaf, `ROUND` + 1 if there are more than `ROUND`."""
     height = np.zeros(size, dtype=np.int64)
     for _ in range(ROUND + 1):  # in each round one step more
         height[inner] = np.maximum(height[left], height[right]) + 1
@@ -331,7 +330,7 @@ def _heights(inner: IntArray, left: IntArray, right: IntArray, size: int) -> Int
 
 
 class _Numbers(NamedTuple):
-    """Numbers of one type: the feature of each coded column, and its edges and row of codes (see `code_buffers`)."""
+    """Numeric columns of one type: feature, edges and row of codes of each coded column (see `code_buffers`)."""
 
     feature: IntArray
     edges: npt.NDArray[Any]
@@ -340,15 +339,15 @@ class _Numbers(NamedTuple):
     target: IntArray
 
     def write(self, buffers: IntArray, rows: tuple[int, int], codes: Codes, at: int = 0, step: int = 1) -> None:
-        """Write the codes of some rows; ``buffers`` has each feature's."""
+        """Write the codes of some rows; ``buffers`` has the buffers of each feature."""
         code_buffers(buffers[self.feature], step, *rows, *self[1:], MISSING, at, codes)
 
 
 class ByteScorer:
-    """An ensemble over columns of known types; all that depends on the types only is prepared once.
+    """An ensemble over columns of known types; work that depends only on the types is done once.
 
-    Some thousand rows are scored at a time. Columns of one type of numbers are coded where they are, by one call of a
-    kernel: where there are hundreds of columns and few rows, a call for each column takes longer than all else.
+    A few thousand rows are scored at a time. Numeric columns of one type are coded in place by one kernel call: for
+    hundreds of columns and few rows, one call per column would dominate.
 
     Parameters
     ----------
@@ -357,7 +356,7 @@ class ByteScorer:
     types
         The types of the columns, by name.
     only
-        The indices of the features that are coded here; None for all.
+        The indices of the features to code; None for all.
     """
 
     def __init__(self, trees: ByteTrees, types: Mapping[str, FeatureType], only: Sequence[int] | None = None) -> None:
@@ -402,9 +401,9 @@ class ByteScorer:
         frame
             The rows.
         base_margins
-            A number an output, or for each output the numbers of the rows.
+            One number per output, or for each output the numbers of the rows.
         workers
-            Threads that share the rows.
+            The threads.
         """
         # Where every tree is a single leaf there is no column to take the number of rows from.
         values = frame.select(self._exprs or pl.repeat(0, pl.len(), dtype=pl.UInt8)).collect()
@@ -413,7 +412,7 @@ class ByteScorer:
     def margins_of_plain(
         self, values: pl.DataFrame, base_margins: Sequence[float | FloatArray], workers: Workers
     ) -> list[FloatArray]:
-        """Return `margins` of a frame whose columns can be read as they are (see `is_plain`), without a query.
+        """Return `margins` of a frame of columns that can be read in place (see `is_plain`), without a query.
 
         ``values`` has the columns of `names`, or any where there are none.
         """
@@ -423,7 +422,7 @@ class ByteScorer:
     def margins_of_array(
         self, rows: npt.NDArray[Any], columns: IntArray, base_margins: Sequence[float | FloatArray], workers: Workers
     ) -> list[FloatArray]:
-        """Return `margins` of an array (rows, any) that can be read (see `reads`); the features are these columns."""
+        """Return `margins` of a readable array, (rows, any) (see `reads`); the features are its columns."""
         if rows.strides[0] < 0 or rows.strides[0] % rows.itemsize or not rows.flags.aligned:
             rows = np.ascontiguousarray(rows)
         buffers = np.zeros((len(columns), 3), np.int64)
@@ -460,11 +459,11 @@ class ByteScorer:
 
     @property
     def is_plain(self) -> bool:
-        """Whether columns of these types hold the values that are compared."""
+        """Whether columns of these types store the values that splits compare."""
         return all(map(_is_plain, self._trees.arrays.features, self._types))
 
     def reads(self, dtype: np.dtype[Any]) -> bool:
-        """Whether an array of this type holds the values that are compared."""
+        """Whether an array of this dtype stores the values that splits compare."""
         return self.is_plain and all(numbers.edges.dtype == dtype for numbers in self._numbers)
 
     def write_buffers(self, buffers: IntArray, n_rows: int, codes: Codes) -> None:
@@ -473,19 +472,19 @@ class ByteScorer:
             numbers.write(buffers, (0, n_rows), codes)
 
     def write_codes(self, frame: pl.DataFrame, codes: Codes) -> None:
-        """Write the codes of the rows of ``frame``, of what is coded here, to ``codes`` of `ByteTrees.empty_codes`."""
+        """Write the codes of the rows of ``frame`` to ``codes`` of `ByteTrees.empty_codes`."""
         with self._coding(self._as_typed(frame.select(self._exprs))) as write:
             write(0, len(frame), codes)
 
     def _as_typed(self, values: pl.DataFrame) -> pl.DataFrame:
-        """Return the values, whose memory kernels read by their types."""
+        """Return the values; assert their types, as kernels read raw memory by them."""
         known = zip(self._types, values.dtypes, self._is_categorical, strict=False)
         assert all(type(kind.physical_dtype) is type(dtype) for kind, dtype, is_code in known if not is_code)
         return values
 
     @contextmanager
     def _coding(self, values: pl.DataFrame) -> Iterator[_Write]:
-        """Return what writes the codes of rows of a frame that has a column for each feature."""
+        """Return a function that writes the codes of rows of a frame with a column for each feature."""
         with arrow_batches(values) as exported:
             batches, end = [], 0
             for batch in exported:
@@ -527,7 +526,7 @@ class ByteScorer:
 
 
 def _is_plain(feature: Feature, kind: FeatureType) -> bool:
-    """Whether a feature's column of this type holds the numbers that are compared."""
+    """Whether a feature's column of this type stores the numbers that splits compare."""
     return (kind.is_float or kind.is_integer) and not feature.type.is_categorical and not feature.zero_is_missing
 
 
@@ -537,18 +536,17 @@ def _is_plain(feature: Feature, kind: FeatureType) -> bool:
 class BatchScorer:
     """An ensemble over the Arrow batches of a DuckDB UDF, a few thousand rows each, of columns of known types.
 
-    A kernel reads the buffers of the batches without a copy: a frame of each batch takes longer than its score.
-    Only columns that are no plain arrays of numbers, such as strings and dates, go through a frame. Several threads may
-    use it at once.
+    A kernel reads the buffers of the batches without a copy: making a frame takes longer than scoring. Only columns
+    other than plain numeric arrays, such as strings and dates, go through a frame. It is thread-safe.
 
     Parameters
     ----------
     trees
         The ensemble.
     types
-        The types of the columns, by name, in the order in which they will come.
+        The types of the columns, by name, in the order of the batches.
     base_margins
-        A number an output.
+        One number per output.
     """
 
     def __init__(self, trees: ByteTrees, types: Mapping[str, FeatureType], base_margins: Sequence[float]) -> None:
@@ -567,7 +565,7 @@ class BatchScorer:
         Parameters
         ----------
         batches
-            A pyarrow.ChunkedArray a column.
+            One pyarrow.ChunkedArray per column.
         """
         n_rows = len(batches[0])
         codes = self._trees.empty_codes(n_rows)
@@ -586,7 +584,7 @@ class BatchScorer:
 
 
 def _addresses(array: Any) -> tuple[int, int, int]:
-    """Return where the values are, where the validity bitmap is (0 if there is none), and where the rows start."""
+    """Return the addresses of the values and of the validity bitmap (0 without one), and the first row's offset."""
     validity, values = array.buffers()
     # No rows may mean no buffer.
     return 0 if values is None else values.address, 0 if validity is None else validity.address, array.offset

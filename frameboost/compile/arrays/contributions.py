@@ -30,14 +30,14 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Contributions:
-    """An ensemble with the arrays that contributions need besides the splits.
+    """An ensemble with the additional arrays for contributions.
 
     Attributes
     ----------
     arrays
         The trees; a column of the results is one of ``arrays.features``.
     bias
-        The mean margin, which belongs to no feature.
+        The mean margin, which is not attributed to a feature.
     sizes
         int64 (trees,): the number of nodes.
     mean
@@ -47,7 +47,7 @@ class Contributions:
     rule
         Points and weights of the quadrature, float64.
     linear
-        What slopes in leaves add, None if there are none.
+        The contributions of slopes in leaves, None without slopes.
     """
 
     arrays: TreeArrays
@@ -68,7 +68,7 @@ class Contributions:
         *,
         on_grid: bool = False,
     ) -> Contributions:
-        """Add covers to the arrays of ``trees``; ``on_grid``: whether what slopes add is that of SQL, too."""
+        """Add covers to the arrays of ``trees``; with ``on_grid``, contributions of slopes equal those of SQL."""
         bias, means, slopes = means_on_grid(base_margin, trees)
         slopes = slopes if on_grid else [leaf_slopes(tree) for tree in trees]
         linear = LinearColumns.joined(list(map(LinearColumns.of, slopes)), arrays.roots.tolist())
@@ -89,7 +89,7 @@ class Contributions:
         )
 
     def read(self, frame: pl.LazyFrame, types: Mapping[str, FeatureType]) -> tuple[Codes, Floats | None]:
-        """Return the codes of rows, and the numbers that slopes are of."""
+        """Return the codes of rows, and the numeric columns of slopes."""
         return (
             (self.arrays.codes(frame, types), None)
             if self.linear is None
@@ -107,7 +107,7 @@ class Contributions:
     def interactions(self, codes: Codes) -> Floats:
         """Return the Shapley interaction values, (rows, features, features).
 
-        The entries (i, j) and (j, i) have half of a pair's interaction each; the diagonal has the rest of each
+        The entries (i, j) and (j, i) each have half of a pair's interaction; the diagonal has the remainder of each
         feature's Shapley value.
         """
         n_rows, n_features = codes.shape
@@ -128,7 +128,7 @@ class Contributions:
         return out
 
     def slopes(self, codes: Codes, numbers: Floats) -> Floats:
-        """Return what slopes in leaves add to margins, (rows, ``linear.names``)."""
+        """Return the contributions of slopes in leaves to margins, (rows, ``linear.names``)."""
         assert self.linear is not None
         out, a = np.zeros((len(codes), len(self.linear.names))), self.linear
         for first in range(0, len(codes), CHUNK):

@@ -1,9 +1,9 @@
-"""Trees as flat arrays over codes, the form that the predict kernels walk.
+"""Trees as flat arrays over codes, the input of the prediction kernels.
 
-Every threshold that the trees use becomes an edge, and the code of a value is the number of edges that are not above
-it. So ``value < threshold`` compares small integers, whatever the type of the column. With edges 2 and 5 the values 1,
-3 and 7 have the codes 0, 1 and 2; ``x < 5`` is ``code < 2``. Edges are converted to the type that the column has where
-it is scored, such that no decision changes (`FeatureType.at_least`).
+Every threshold of the trees becomes an edge, and the code of a value is the number of edges that are not above it. So
+``value < threshold`` compares small integers for any type of column. With edges 2 and 5 the values 1, 3 and 7 have the
+codes 0, 1 and 2; ``x < 5`` is ``code < 2``. Edges are converted to the column's type at prediction without changing any
+decision (`FeatureType.at_least`).
 """
 
 from __future__ import annotations
@@ -56,21 +56,21 @@ class TreeArrays:
     Attributes
     ----------
     features
-        The features that some split reads; their indices here number the columns of the codes.
+        The features that splits read, in the order of the columns of the codes.
     edges
-        Per feature: its thresholds in ascending order, or the categories that some split names.
+        Per feature: its ascending thresholds, or the categories that splits name.
     missing
         int64 (features,): the code of a missing value; a category that no split names has the next one.
     roots
-        int64 (trees,): where each tree's nodes start in the arrays below, which have an entry a node.
+        int64 (trees,): the start of each tree's nodes in the arrays below, which have one entry per node.
     outputs
-        int64 (trees,): which output each tree adds to.
+        int64 (trees,): the output of each tree.
     feature, bound, missing_left, table_at, left, right, value
-        The split: a code of ``feature`` (`LEAF` in a leaf) below ``bound`` goes left, a missing one by
-        ``missing_left``. In a categorical split the bit of the code in the bytes from ``tables[table_at]`` on decides
-        instead (`NO_TABLE` for other splits).
+        The split: a code of ``feature`` (`LEAF` in a leaf) below ``bound`` goes left, a missing one according to
+        ``missing_left``. A categorical split is decided by the bit of the code in the bytes that start at
+        ``tables[table_at]`` (`NO_TABLE` for other splits).
     is_linear
-        Whether some leaf has slopes: then rows have leaves here, but margins by `linear_trees.LinearScorer` only.
+        Whether a leaf has slopes: then only `linear_trees.LinearScorer` computes margins.
     """
 
     features: tuple[Feature, ...]
@@ -120,19 +120,19 @@ class TreeArrays:
         )
 
     def codes(self, frame: pl.LazyFrame, types: Mapping[str, FeatureType]) -> npt.NDArray[np.unsignedinteger]:
-        """Return the codes of the rows of ``frame``, whose columns have those types: (rows, features)."""
+        """Return the codes of the rows of ``frame``, with columns of these types: (rows, features)."""
         if not self.features:  # every tree is a single leaf
             return np.empty((frame.select(pl.len()).collect().item(), 0), dtype=np.uint16)
         return np.ascontiguousarray(frame.select(self.code_exprs(types)).collect().to_numpy())
 
     def code_exprs(self, types: Mapping[str, FeatureType]) -> list[pl.Expr]:
-        """Return the codes of columns that have those types, a column for each of ``features``."""
+        """Return the codes of columns of these types, one column for each of ``features``."""
         dtype = pl.UInt16 if self.code_dtype == np.uint16 else pl.UInt32
         return [self._code(i, types[f.name]).cast(dtype).alias(str(i)) for i, f in enumerate(self.features)]
 
     @property
     def code_dtype(self) -> np.dtype[np.unsignedinteger]:
-        """The type of the codes."""
+        """The dtype of the codes."""
         return np.dtype(np.uint16 if max(self.missing, default=0) < 2**16 - 1 else np.uint32)
 
     def _code(self, i: int, scored: FeatureType) -> pl.Expr:
@@ -142,9 +142,9 @@ class TreeArrays:
         return code_expr(_values(feature, scored), kind, self.edges_in(i, scored), missing, other, scored)
 
     def value_expr(self, i: int, scored: FeatureType) -> pl.Expr:
-        """Return the physical values of a feature's column, that has the type ``scored``; of categories the codes.
+        """Return the physical values of a feature's column of the type ``scored``; for categories the codes.
 
-        NaN stays NaN, as it is where the values become an array.
+        NaN stays NaN, as in the conversion to an array.
         """
         feature = self.features[i]
         if feature.type.is_categorical:
@@ -154,7 +154,7 @@ class TreeArrays:
         return _values(feature, scored).alias(str(i))
 
     def edges_in(self, i: int, scored: FeatureType) -> Sequence[Physical]:
-        """Return a feature's edges in a column of the type ``scored``, without those above all that it can hold."""
+        """Return a feature's edges in a column of the type ``scored``, without edges above the range of the type."""
         return _carried(self.edges[i], self.features[i].type, scored)
 
     def margins(
@@ -166,7 +166,7 @@ class TreeArrays:
     ) -> list[FloatArray]:
         """Return float64 (rows,) for each output: its base plus each row's leaf values, added in tree order.
 
-        A base is one number, or one for each row. ``in_parallel``: whether threads share the rows.
+        A base is one number, or one per row. ``in_parallel``: whether threads share the rows.
         """
         refuse_linear("this way of scoring", is_linear=self.is_linear)
         sums = []
@@ -185,7 +185,7 @@ class TreeArrays:
         return [self._conditions_of(self.roots[self.outputs == k]) for k in range(max(self.outputs, default=0) + 1)]
 
     def leaves(self, codes: npt.NDArray[np.unsignedinteger], *, in_parallel: bool = True) -> npt.NDArray[np.int32]:
-        """Return int32 (rows, trees): each row's leaf, by its number within the tree."""
+        """Return int32 (rows, trees): each row's leaf, as a node number within the tree."""
         out = np.empty((len(codes), len(self.roots)), dtype=np.int32)
         find = partial(find_leaves, codes, *self._conditions_of(self.roots))
         if in_parallel:
@@ -296,7 +296,7 @@ def _tables(
 
 
 def _named_codes(columns: TreeColumns, codes_of: Sequence[IntArray]) -> IntArray:
-    """Return the codes of the categories that nodes name: their ranks among those that some node of the feature names.
+    """Return the codes of the categories that nodes name: ranks among all categories that nodes of the feature name.
 
     They have the order of `TreeColumns.categories`.
     """
@@ -308,7 +308,7 @@ def _named_codes(columns: TreeColumns, codes_of: Sequence[IntArray]) -> IntArray
 
 
 def _in_parts(ends: IntArray) -> Iterator[tuple[int, int]]:
-    """Yield parts of the tables whose bits, unpacked to a byte each, do not take much memory at once."""
+    """Yield parts of the tables, so that their bits, unpacked to bytes, take limited memory."""
     first = 0
     while first < len(ends):
         start = ends[first - 1] if first else 0
@@ -354,18 +354,18 @@ _OTHERS = {str, bool, type(None)}
 class FewRows:
     """The codes of a few rows for an ensemble, value by value.
 
-    To set up a query over columns takes longer than to look at some hundred values. Only plain numbers and strings are
-    coded here. Anything else (other types, a column that is not there, a NULL in a column of another type) is left to
+    Setting up a query over columns takes longer than reading a few hundred values. Only plain numbers and strings are
+    coded here. Anything else (other types, a missing column, a NULL in a column of another type) is left to
     `frameboost.prediction.predictor`, which also raises the errors.
 
-    Python compares integers and floats exactly, so thresholds stay as they are, whatever the types of the columns.
+    Python compares integers and floats exactly, so thresholds are not converted to the types of the columns.
 
     Parameters
     ----------
     arrays
         The ensemble.
     features
-        The features of the model. Rows must have all of them, also those that no tree reads.
+        The features of the model. Rows must have all of them, including those that no tree reads.
     """
 
     def __init__(self, arrays: TreeArrays, features: Sequence[Feature]) -> None:
@@ -381,12 +381,12 @@ class FewRows:
         self._last: tuple[list[str], list[int], _Getter] = [], [], _getter([])
 
     def codes(self, data: Any) -> npt.NDArray[np.unsignedinteger] | None:
-        """Return the codes of rows, as `TreeArrays.codes` does; None if they must be read by columns.
+        """Return the codes of rows, as `TreeArrays.codes` does; None if they must be read column by column.
 
         Parameters
         ----------
         data
-            The rows: a frame or an array, a dict for one row, or anything else, which is not read here.
+            The rows: a frame or an array, a dict for one row, or another type, for which the result is None.
         """
         if not self._can_code:
             return None
@@ -435,7 +435,7 @@ class FewRows:
         return rows if fit and len(rows) == len(values) else None
 
     def _plain(self, values: Sequence[Any], *, may_be_none: bool) -> Sequence[Any] | None:
-        """Return the values of features, where a number is None NaN; None if some have types not coded here."""
+        """Return the values of features, None as NaN in numeric ones; None if a type is not coded here."""
         kinds = set(map(type, values))
         if kinds <= self._all_types == _NUMBERS:
             return values
@@ -451,7 +451,7 @@ _Getter = Callable[[Sequence[Any]], Sequence[Any]]
 
 
 def _getter(indices: Sequence[int]) -> _Getter:
-    """Return what takes these values of a row, and perhaps one more, as it makes no sequence of one alone."""
+    """Return an `itemgetter` of these values and one more, because with a single index it returns no tuple."""
     return itemgetter(*indices, indices[0]) if indices else lambda _: ()
 
 
@@ -462,7 +462,7 @@ def _can_code(feature: Feature) -> bool:
 
 
 class _AboveNumbers:
-    """The edge above all numbers, which NaN is not below: among edges that end with it, NaN alone has its code."""
+    """The edge above all numbers; NaN is not below it, so as the last edge it gives NaN a code of its own."""
 
     __array_ufunc__ = None  # so that numbers of NumPy, too, leave the comparison to it
 

@@ -1,4 +1,4 @@
-"""Linear leaves as flat arrays, and predictions by them: each row's leaves, then their values by its numbers."""
+"""Linear leaves as flat arrays, and predictions by them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class LinearArrays:
     Attributes
     ----------
     names
-        The features that leaves have slopes of.
+        The features with slopes.
     linear_at, constant, starts, indices, terms
         See `frameboost.compile.arrays.score_kernels.add_linear_trees`.
     """
@@ -43,7 +43,7 @@ class LinearArrays:
 
     @classmethod
     def compile(cls, arrays: TreeArrays, linear: LinearColumns, features: Sequence[Feature]) -> LinearArrays:
-        """Return the arrays of linear leaves by their numbers among the nodes of all trees."""
+        """Return the arrays of linear leaves, by node number over all trees."""
         linear_at = np.full(len(arrays.value), -1, np.int64)
         linear_at[linear.node] = np.arange(len(linear))
         is_term = linear.feature != LEAF
@@ -55,7 +55,7 @@ class LinearArrays:
     def read(
         self, arrays: TreeArrays, frame: pl.LazyFrame, types: Mapping[str, FeatureType]
     ) -> tuple[npt.NDArray[np.unsignedinteger], FloatArray]:
-        """Return the codes of rows, (rows, features), and their numbers, float64 (names, rows)."""
+        """Return the codes of rows, (rows, features), and the numeric columns of slopes, float64 (names, rows)."""
         numbers = [column(name).cast(pl.Float64).alias(f"number {i}") for i, name in enumerate(self.names)]
         read = frame.select(*arrays.code_exprs(types), *numbers).collect()  # once: the rows keep their order
         n_codes = read.width - len(numbers)
@@ -83,7 +83,7 @@ class LinearScorer:
 
     @classmethod
     def compile(cls, arrays: TreeArrays, trees: Sequence[Tree], features: Sequence[Feature]) -> LinearScorer:
-        """Return the scorer of trees with those arrays."""
+        """Return the scorer of trees with these arrays."""
         linear = linear_columns(trees)
         assert linear is not None
         return cls(arrays, LinearArrays.compile(arrays, linear, features))
@@ -92,10 +92,10 @@ class LinearScorer:
         self, frame: pl.LazyFrame, types: Mapping[str, FeatureType], bases: Sequence[float | FloatArray],
         workers: Workers,
     ) -> list[FloatArray]:  # fmt: skip
-        """Return float64 (rows,) for each output: its base plus the values of each row's leaves.
+        """Return float64 (rows,) for each output: its base plus the leaf values of each row.
 
-        Leaf values are on a grid, so that the order of additions does not matter. A base that is one number is on it
-        too; those of rows are added last.
+        Leaf values are on a grid, so that the order of additions does not matter. A scalar base is on it too; bases per
+        row are added last.
         """
         codes, numbers = self.linear.read(self.arrays, frame, types)
         sums = [np.zeros(len(codes)) for _ in bases]

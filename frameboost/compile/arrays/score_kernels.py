@@ -30,7 +30,7 @@ _WALKED = 256
 
 @kernel(inline="always")
 def is_named(tables, at, code):  # type: ignore[no-untyped-def]
-    """Return the bit of a code in the bytes from ``tables[at]`` on, lowest bit first: bit ``code % 8`` of a byte."""
+    """Return the bit of a code in the bytes that start at ``tables[at]``: bit ``code % 8``, lowest bit first."""
     return bool(tables[at + (code >> 3)] >> (code & 7) & 1)
 
 
@@ -70,7 +70,7 @@ def sum_leaves(  # type: ignore[no-untyped-def]
 def find_leaves(  # type: ignore[no-untyped-def]
     codes, roots, feature, bound, missing, missing_left, table_at, tables, left, right, first, last, out
 ):
-    """Write each row's leaf, by its number within the tree, to ``out``, int32 (rows, trees)."""
+    """Write each row's leaf, as a node number within the tree, to ``out``, int32 (rows, trees)."""
     for start in range(first, last, _WALKED):
         stop = min(start + _WALKED, last)
         for tree in range(len(roots)):
@@ -104,7 +104,7 @@ def add_leaves(  # type: ignore[no-untyped-def]
     Parameters
     ----------
     codes
-        uint8 (columns, rows), with rows up to a multiple of 64, whose codes do not count beyond those of ``margins``.
+        uint8 (columns, rows), padded to a multiple of 64 rows; codes beyond those of ``margins`` are ignored.
     starts
         int64 (trees + 1,): the first inner node of each tree in the next arrays, and their number.
     number, right
@@ -115,7 +115,7 @@ def add_leaves(  # type: ignore[no-untyped-def]
     bound, also
         uint8 (inner nodes,): a code below ``bound``, or equal to ``also``, goes left.
     table
-        int64 (inner nodes,): `NO_TABLE`, or the row of ``tables`` that says instead which codes go left.
+        int64 (inner nodes,): `NO_TABLE`, or the row of ``tables`` with the codes that go left instead.
     tables
         bool (tables, 256).
     value
@@ -137,7 +137,7 @@ def add_leaves(  # type: ignore[no-untyped-def]
 
 @kernel
 def _ask(codes, start, size, first, last, number, column, bound, also, right, table, tables, node):  # type: ignore[no-untyped-def]
-    """Write to ``node`` where the rows from ``start`` on get by the inner nodes ``first`` to ``last - 1`` of a tree."""
+    """Write the nodes that rows from ``start`` reach by the inner nodes ``first`` to ``last - 1`` of a tree."""
     node[:] = 0
     flat, stride = codes.reshape(-1), np.uint64(codes.shape[1])
     blocks = (size + _BYTES - ONE) // _BYTES
@@ -165,11 +165,11 @@ def add_deep_leaves(  # type: ignore[no-untyped-def]
     Parameters
     ----------
     entry
-        uint32 (trees, 256): the node where the walk begins, for each node number of the top.
+        uint32 (trees, 256): the first node of the walk, for each node number of the top.
     roots
-        int64 (trees,): where each tree's nodes start in the arrays below.
+        int64 (trees,): the start of each tree's nodes in the arrays below.
     height
-        int64 (trees,): the most steps from the end of the top to a leaf, or any number above `ROUND`.
+        int64 (trees,): the maximum number of steps from the end of the top to a leaf, or any number above `ROUND`.
     words
         uint64 (nodes,): a node, see `frameboost.compile.arrays.byte_trees.PackedTrees`.
     table_of
@@ -206,7 +206,7 @@ def add_deep_leaves(  # type: ignore[no-untyped-def]
 
 @kernel
 def _step(codes, start, root, nodes, table_of, tables, n_steps, row, node):  # type: ignore[no-untyped-def]
-    """Move each of the rows ``start + row`` so many steps down from its node."""
+    """Move each of the rows ``start + row`` down from its node by this many steps."""
     stride = np.uint64(codes.shape[1])
     flat = codes.reshape(-1)[start:]
     for _ in range(n_steps):
@@ -268,8 +268,7 @@ def code_buffers(  # type: ignore[no-untyped-def]
 ):
     """Write codes of numbers of one type, that of their edges (see `frameboost.binning.arrays.bin_values`).
 
-    Rows of which a value is far from the next row's are coded some at a time: the values of neighbouring columns lie in
-    the same lines of the cache.
+    With a large stride between rows, a few rows are coded at a time: values of adjacent columns share cache lines.
 
     Parameters
     ----------
@@ -277,13 +276,13 @@ def code_buffers(  # type: ignore[no-untyped-def]
         int64 (coded columns, 3): the address of the values, the address of the validity bitmap (0 if there is none),
         and the offset of row 0 in both.
     step
-        How many values the next row's is away.
+        The stride between rows, in values.
     first, last
         The first row, and the one after the last.
     edges, starts
-        The padded edges of all coded columns; int64 (coded columns + 1,): where each one's start.
+        The padded edges of all coded columns; int64 (coded columns + 1,): the start of each column's edges.
     n_cuts, target
-        int64 (coded columns,): the number of edges without the padding; the row of ``codes`` that is written.
+        int64 (coded columns,): the number of edges without padding; the row of ``codes`` to write.
     missing
         The code of missing values.
     at, codes
@@ -312,7 +311,7 @@ def code_buffers(  # type: ignore[no-untyped-def]
 
 @kernel
 def _count_cuts(values, edges, n_cuts, missing, codes):  # type: ignore[no-untyped-def]
-    """Write the codes of a column with few cuts: a comparison with each of them takes less than a binary search."""
+    """Write the codes of a column with few cuts: comparing with each cut is faster than a binary search."""
     for first in range(0, len(values), _TOGETHER):
         block, out = values[first : first + _TOGETHER], codes[first : first + _TOGETHER]
         for i in range(len(block)):
@@ -336,19 +335,19 @@ def add_linear_trees(leaves, trees, roots, value, linear_at, constant, starts, i
     Parameters
     ----------
     leaves
-        int32 (rows, all trees): the rows' leaves, by their number within the tree.
+        int32 (rows, all trees): the rows' leaves, as node numbers within the tree.
     trees, roots
-        int64: which trees, and where the nodes of all trees start.
+        int64: the indices of the trees, and the start of each tree's nodes.
     value, linear_at
-        float64 and int64 (nodes): the value of a leaf without slopes, and the number of one with slopes or -1.
+        float64 and int64 (nodes): the value of a constant leaf, and the index of a linear leaf or -1.
     constant, starts
-        float64 (linear leaves), int64 (linear leaves + 1): the constants, and where the terms of each start.
+        float64 (linear leaves), int64 (linear leaves + 1): the constants, and the start of each leaf's terms.
     indices, terms
         int64 (terms), float64 (terms, 5): the row of ``numbers``; slope, offset, shift, low and high.
     numbers
-        float64 (features, rows): NaN where a value is missing.
+        float64 (features, rows): NaN for missing values.
     first
-        The number of the first of these rows in ``numbers``.
+        The index of the first row in ``numbers``.
     margins
         float64 (rows).
     """

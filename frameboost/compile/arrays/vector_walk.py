@@ -1,6 +1,6 @@
-"""The walk of `frameboost.compile.arrays.score_kernels` in numpy, for where numba is not installed.
+"""The walk of `frameboost.compile.arrays.score_kernels` in numpy, if numba is not installed.
 
-All rows of a block go down a tree together, a level at a time; rows that are in a leaf take no part in the next level.
+All rows of a block descend a tree together, one level at a time; rows in a leaf are removed before the next level.
 """
 
 from __future__ import annotations

@@ -63,7 +63,7 @@ def shapley_sums(
     if levels > _DEEPEST:
         raise TooLargeError(f"a tree has {levels:,} levels, and Shapley values are written of {_DEEPEST} at most")
     most = min(most_bytes, writer.dialect.limits.text or most_bytes)
-    if sum(map(_least_bytes, trees)) > most:  # found out before they are written, which takes a while
+    if sum(map(_least_bytes, trees)) > most:  # checked before writing them, which is slow
         raise _too_long(most, writer.dialect)
     part, size = _Part(writer.dialect, stages), 0
     for tree in trees:

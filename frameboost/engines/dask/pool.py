@@ -461,7 +461,7 @@ class DaskShards:
         """See `ShardPool.close`."""
         for host in list(self._hosts.values()):
             if host.actor is not None:
-                with contextlib.suppress(*LOST):  # nothing is left of an actor whose worker or client is gone
+                with contextlib.suppress(*LOST):  # the actor of a lost worker or client no longer exists
                     host.actor.close().result(timeout=5)
             self._forget(host)
         self._shards = []

@@ -156,7 +156,7 @@ class DuckDBApproxEngine(DuckDBRecordEngine):
         numbers = ", ".join(str(number) for number, node in node_of.items() if node in nodes)
         proposed = []
         for i, (b, column) in enumerate(zip(self._unbinned, self.columns, strict=True)):
-            # Every category is a bin of its own, and so is the code of missing.
+            # Every category is a bin, and so is the code of missing values.
             is_categorical = column.type.is_categorical
             statement = render(
                 "node_bins", bins=self._bins, gradients=table, g=g, h=h, nodes=numbered, open_nodes=numbers,

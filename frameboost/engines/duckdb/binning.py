@@ -82,7 +82,7 @@ class SqlColumn:
     def sql(self) -> str:
         """The column as an expression over the source."""
         column = f"source.{self.name}"
-        # An ENUM has an order of its own, and a collation may take different strings for equal.
+        # An ENUM has its declared order, and under a collation different strings may be equal.
         return EXACT_TEXT.format(x=column) if self.type.name == "string" else column
 
 
@@ -307,7 +307,7 @@ def _cell_cuts(
     # Rows of the other cells count as rows of its lowest value, which changes no part; below the next is the highest.
     upper = np.append(values, highest[~is_read])
     values, counts = np.append(values, lowest[~is_read]), np.append(counts, n[~is_read])
-    if len(values) <= max_bin:  # too few to tell whether each value may have a bin of its own
+    if len(values) <= max_bin:  # too few to decide whether each value gets a bin
         return None
     order = np.argsort(values)
     counts = counts[order].astype(np.int64)

@@ -424,7 +424,7 @@ class TableEngine:
 
     def sum_pairs(self, pairs: RankingPairs, offset: float) -> None:
         """See `Engine.sum_pairs`."""
-        if pairs.seed is not None:  # of which SQL has no draws
+        if pairs.seed is not None:  # SQL has no draws of pairs
             self.sum_pairs_in_memory(pairs, offset, kept_workers())
             return
         self._store_fixed_terms()

@@ -135,9 +135,7 @@ class ExactEngine(PresortedEngine):
         super().reset_nodes()
         self.ranges = {0: (0, self.n_rows)}  # node -> its range in every block
         self._is_sorted = False  # whether the blocks hold this tree's rows
-        self._pending: list[
-            tuple[int, int, int]
-        ] = []  # splits still to be carried out in the blocks: node, left, right
+        self._pending: list[tuple[int, int, int]] = []  # deferred splits of the blocks: node, left, right
 
     def apply_splits(self, splits: Mapping[int, tuple[Split, int, int]]) -> None:
         """See `Engine.apply_splits`."""

@@ -76,7 +76,7 @@ class PolarsApproxEngine(PolarsEngine):
         tables = pl.collect_all([
             _bins_of_nodes(
                 rows.select("node", pl.col(f"value_{i}").alias("value"), "g", "h", n=has_gradient.cast(pl.Float64)),
-                # Every category is a bin of its own, and so is the code of missing.
+                # Every category is a bin, and so is the code of missing values.
                 b.count + 1 if b.feature.type.is_categorical else max_bin - b.has_missing,
             )
             for i, b in enumerate(self.bins)
@@ -113,7 +113,7 @@ def _bins_of_nodes(rows: pl.LazyFrame, max_bin: int) -> pl.LazyFrame:
 
     Columns: ``node``; ``start`` and ``stop``, the lowest and the highest value, NULL if missing; ``g``, ``h``, ``n``.
     """
-    # Missing values form a group of their own beside the node's present ones.
+    # Missing values form a separate group in each node.
     group = ["node", "is_missing"]
     by_value = rows.group_by("node", "value").agg(pl.col("g", "h", "n").sum()).sort("node", "value")
     by_value = by_value.with_columns(is_missing=pl.col("value").is_null())

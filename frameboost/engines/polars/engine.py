@@ -122,7 +122,7 @@ class PolarsEngine(FrameEngine):
         offsets: Mapping[str, float] | None = None,
     ) -> dict[str, float]:  # fmt: skip
         """See `ShardEngine.compute_gradients`."""
-        self.gradients = pl.DataFrame()  # of the round before, whose columns expressions could name
+        self.gradients = pl.DataFrame()  # expressions must not refer to columns of the previous round
         largest = largest_magnitudes(self, gradients)
         on_grids = rounded_on(offsets or grid_offsets(largest, self.n_rows), gradients)
         self.gradients = self.by_row({**on_grids, **others})

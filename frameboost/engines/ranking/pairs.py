@@ -121,7 +121,7 @@ _MAX_LABELS = 2
 _LONGEST = 1 << 14  # with more rows than this in a query, two labels are too many
 _WIDTH = 8
 _LINE = 8  # numbers of a cache line, which is as wide as the widest vector: arrays begin with one
-_AT_ONCE = 1024  # pairs whose EXP is computed in one go: a call takes as long as 50 of them
+_AT_ONCE = 1024  # pairs per call of EXP: the call overhead equals 50 of them
 
 
 @kernel(error_model="numpy")

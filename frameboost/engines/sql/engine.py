@@ -96,8 +96,8 @@ class SqlEngine:
         self._margins: list[str] = []
         self._gradients: list[str] = []  # and residuals
         self._offsets: dict[str, float] = {}  # of the grids of gradients
-        self._unsettled: set[str] = set()  # gradients whose grids are those of the round before
-        self._checked: list[str] = []  # those of which the next query of sums says whether they are right
+        self._unsettled: set[str] = set()  # gradients on the grids of the previous round
+        self._checked: list[str] = []  # gradients with grids that the next query of sums checks
         self._added: dict[str, list[str]] = {}  # to each margin, since the state was written
         self._splits: dict[int, tuple[Split, int, int]] = {}  # of the tree
         self._ranked: str | None = None  # the table of the rows as `sum_pairs` reads them

@@ -53,7 +53,7 @@ class StarColumns(FrameColumns):
         self._source = source
         self._tables: list[StarTable] = []
         self._table_of: dict[int, StarTable] = {}
-        self._coded: dict[int, tuple[CodedTable, int]] = {}  # attributes whose codes are stored by fact
+        self._coded: dict[int, tuple[CodedTable, int]] = {}  # attributes with codes stored by fact
 
     def load(self, names: Sequence[str]) -> pl.DataFrame:
         """See `FeatureColumns.load`; columns of dimensions are not held by fact."""
