@@ -16,7 +16,7 @@ from frameboost.engines.contract import linear_role
 from frameboost.engines.memory.partition import RowPartition
 from frameboost.runtime.intrinsics import AHEAD, prefetch
 from frameboost.runtime.kernel import kernel
-from frameboost.runtime.workers import VALUES_PER_TASK, Workers
+from frameboost.runtime.workers import VALUES_PER_TASK, Pieces, Workers
 from frameboost.splits.split import FloatArray, IntArray
 from frameboost.trees.linear_leaves import LinearColumns
 
@@ -54,7 +54,7 @@ class Numbers:
         out[:, 3::2], out[:, 4::2] = np.inf, -np.inf
         pieces, _ = self._partition.shares(leaves)
         arrays = self._partition.rows, gh, self._numbers, self._column_of[features], out
-        self._over(len(leaves), lambda some: range_leaves(pieces, some, *arrays))
+        self._over(pieces, lambda some: range_leaves(some, *arrays))
         return out
 
     def sums(self, grids: LinearColumns, offsets: FloatArray, gh: FloatArray) -> FloatArray:
@@ -64,7 +64,7 @@ class Numbers:
         pieces, _ = self._partition.shares(grids.node)
         columns, terms = self._column_of[grids.feature], grids.read_terms()
         arrays = self._partition.rows, gh, self._numbers, columns, terms, offsets, out
-        self._over(n_leaves, lambda some: sum_leaves_on_grids(pieces, some, *arrays))
+        self._over(pieces, lambda some: sum_leaves_on_grids(some, *arrays))
         return out
 
     def add(
@@ -84,14 +84,15 @@ class Numbers:
             pieces = np.stack([np.arange(len(leaves)), starts, stops], axis=1)
         columns, terms = self._column_of[leaves.feature], leaves.read_terms()
         arrays = rows, self._numbers, columns, terms, leaves.constant, values, margins
-        self._over(len(leaves), lambda some: add_linear(pieces, some, *arrays))
+        self._over(pieces, lambda some: add_linear(some, *arrays))
 
-    def _over(self, n_leaves: int, run: Callable[[tuple[int, int]], object]) -> None:
-        """Call a kernel on a range of leaves: all of them, or one per thread."""
+    def _over(self, pieces: Pieces, run: Callable[[Pieces], object]) -> None:
+        """Call a kernel on the pieces of all leaves, or of one leaf at a time where threads share them."""
         if self._workers.n_jobs == 1 or len(self.rows) < VALUES_PER_TASK:
-            run((0, n_leaves))
+            run(pieces)
         else:
-            self._workers.each([(leaf, leaf + 1) for leaf in range(n_leaves)], run)
+            by_leaf = pieces[np.argsort(pieces[:, 0], kind="stable")]
+            self._workers.each(np.split(by_leaf, np.flatnonzero(np.diff(by_leaf[:, 0])) + 1), run)
 
 
 # --- kernels ----------------------------------------------------------------------------------------------------------
@@ -101,13 +102,11 @@ _BLOCK = 256
 
 
 @kernel
-def range_leaves(pieces, leaves, rows, gh, numbers, columns, out):  # type: ignore[no-untyped-def]
-    """Write `LinearEngine.leaf_ranges` of the leaves from one number up to another to ``out``, where rows are none."""
+def range_leaves(pieces, rows, gh, numbers, columns, out):  # type: ignore[no-untyped-def]
+    """Write `LinearEngine.leaf_ranges` to ``out``, which starts as the ranges of no rows."""
     block = np.empty((3 + columns.shape[1], _BLOCK))
     for i in range(len(pieces)):
         leaf, start, stop = pieces[i]
-        if not leaves[0] <= leaf < leaves[1]:
-            continue
         n_terms = _n_terms(columns, leaf)
         for first in range(start, stop, _BLOCK):
             n = _read_block(rows[first:stop], gh, numbers, columns, leaf, n_terms, block)
@@ -122,16 +121,14 @@ def range_leaves(pieces, leaves, rows, gh, numbers, columns, out):  # type: igno
 
 
 @kernel
-def sum_leaves_on_grids(pieces, leaves, rows, gh, numbers, columns, terms, offsets, out):  # type: ignore[no-untyped-def]
-    """Add `LinearEngine.leaf_sums` of the leaves from one number up to another to ``out``.
+def sum_leaves_on_grids(pieces, rows, gh, numbers, columns, terms, offsets, out):  # type: ignore[no-untyped-def]
+    """Add `LinearEngine.leaf_sums` to ``out``, which starts as zero.
 
     ``terms`` is what `LinearColumns.read_terms` returns.
     """
     block, hu = np.ones((3 + columns.shape[1], _BLOCK)), np.empty(_BLOCK)
     for i in range(len(pieces)):
         leaf, start, stop = pieces[i]
-        if not leaves[0] <= leaf < leaves[1]:
-            continue
         n_terms = _n_terms(columns, leaf)
         for first in range(start, stop, _BLOCK):
             n = _read_block(rows[first:stop], gh, numbers, columns, leaf, n_terms, block)
@@ -149,8 +146,8 @@ def sum_leaves_on_grids(pieces, leaves, rows, gh, numbers, columns, terms, offse
 
 
 @kernel
-def add_linear(pieces, leaves, rows, numbers, columns, terms, constants, values, margins):  # type: ignore[no-untyped-def]
-    """Add the values of the leaves from one number up to another to the margins of their rows, float64 (rows,).
+def add_linear(pieces, rows, numbers, columns, terms, constants, values, margins):  # type: ignore[no-untyped-def]
+    """Add the values of leaves to the margins of their rows, float64 (rows,).
 
     ``constants`` and ``values`` are float64 (leaves,): the latter are for rows with a missing number.
     """
@@ -158,8 +155,6 @@ def add_linear(pieces, leaves, rows, numbers, columns, terms, constants, values,
     width = np.uint64(len(numbers) // max(len(margins), 1))
     for i in range(len(pieces)):
         leaf, start, stop = pieces[i]
-        if not leaves[0] <= leaf < leaves[1]:
-            continue
         n_terms = _n_terms(columns, leaf)
         for first in range(start, stop, _BLOCK):
             some, n = rows[first:stop], min(_BLOCK, stop - first)
