@@ -344,8 +344,8 @@ def _below_everything(kind: FeatureType) -> Fraction:
 
 # --- codes of a few rows ----------------------------------------------------------------------------------------------
 
-# More rows than this, or more values in several rows, are faster by columns.
-_MAX_ROWS, _MAX_VALUES = 16, 1 << 12
+# More rows than this, or more values in several rows, are faster by columns; of numbers alone, fewer.
+_MAX_ROWS, _MAX_VALUES, _MAX_NUMBERS = 16, 1 << 12, 1 << 8
 _NUMBERS, _TEXT = {float, int, np.float64, np.float32}, {str}
 # What other columns of a dict may hold besides; a value of another type may be an error.
 _OTHERS = {str, bool, type(None)}
@@ -412,7 +412,8 @@ class FewRows:
 
     def _of_frame(self, frame: pl.DataFrame | Matrix) -> list[Sequence[Any]] | None:
         columns = frame.columns
-        if len(columns) * len(frame) > _MAX_VALUES and len(frame) > 1:
+        most = _MAX_NUMBERS if self._all_types == _NUMBERS else _MAX_VALUES
+        if len(columns) * len(frame) > most and len(frame) > 1:
             return None
         last, indices, of_features = self._last
         if last != columns:
