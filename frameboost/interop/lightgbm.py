@@ -158,12 +158,17 @@ def _columns(file: _File) -> list[_Column]:
 
 
 def _declared_categorical(file: _File) -> list[int]:
-    """Return the indices of the features declared categorical."""
-    declared = file.parameters.get("categorical_feature")
-    if declared is not None and all(re.fullmatch(r"[0-9]{0,9}", part) for part in declared.split(",")):
-        return sorted({int(part) for part in declared.split(",") if part and int(part) < len(file.names)})
-    # feature_infos has ``[min:max]`` for a number, and the categories for a categorical feature.
-    return [f for f, info in enumerate(file.infos) if info != "none" and not info.startswith("[")]
+    """Return the indices of the features that are categorical.
+
+    feature_infos has ``[min:max]`` for a number, and the categories for a categorical feature. The parameter, which
+    LightGBM ignores in some calls but writes, tells of features without either, which have one value.
+    """
+    named = file.parameters.get("categorical_feature", "").split(",")
+    declared = {int(part) for part in named if re.fullmatch(r"[0-9]{1,9}", part)}
+    return [
+        f for f, info in enumerate(file.infos)
+        if (f in declared if info == "none" else not info.startswith("["))
+    ]  # fmt: skip
 
 
 def _pandas_categories_of(file: _File, declared: Sequence[int]) -> dict[int, list[Any]]:
@@ -175,7 +180,16 @@ def _pandas_categories_of(file: _File, declared: Sequence[int]) -> dict[int, lis
             f"the LightGBM model has {len(file.pandas_categories)} columns of pandas categories and {len(declared)} "
             "categorical features, and their order is ambiguous; train it with all of them as unordered categories"
         )
-    return dict(zip(declared, file.pandas_categories, strict=True))
+    lists = dict(zip(declared, file.pandas_categories, strict=True))
+    for f, names in lists.items():
+        codes = [int(part) for part in file.infos[f].split(":") if part.isdecimal()]
+        if codes and max(codes) >= len(names):
+            raise ParameterError(
+                f"the LightGBM model has a column of pandas categories that is not categorical, as feature "
+                f"{shown(file.names[f])} has category {max(codes)} and the column {len(names)} categories; train it "
+                "with all of them as unordered categories"
+            )
+    return lists
 
 
 def _pandas_column(name: str, values: list[Any], named: set[int]) -> _Column:

@@ -1,5 +1,6 @@
 """Imported LightGBM models: the same predictions and leaves as in LightGBM."""
 
+import warnings
 from dataclasses import replace
 
 import numpy as np
@@ -294,6 +295,25 @@ def test_what_is_not_supported():
         from_lightgbm(train({}, halves, y))
 
 
+def test_columns_that_lightgbm_takes_as_categorical_are_those_of_the_file():
+    rng = np.random.default_rng(3)
+    X = pd.DataFrame({"n": rng.integers(0, 30, 300), "c": pd.Categorical(rng.choice(["a", "b", "c"], 300))})
+    y = 3.0 * (X["c"] == "b") + X["n"] % 5
+    lightgbm, made = pytest.importorskip("lightgbm"), {"n_estimators": 3, "num_leaves": 5, "verbose": -1}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # LightGBM ignores the parameter of the constructor, and writes it to the file
+        model = lightgbm.LGBMRegressor(categorical_feature=[0], **made).fit(X, y)
+        of_codes = lightgbm.LGBMRegressor(**made).fit(X, y, categorical_feature=["n"])
+    read = from_lightgbm(model)
+    assert [str(feature.type) for feature in read.ensemble.features] == ["float64", "string"]
+    rows = pl.DataFrame({"n": X["n"].to_numpy(), "c": X["c"].to_list()})
+    np.testing.assert_allclose(read.predict(rows), model.predict(X), rtol=1e-12)
+    with pytest.raises(
+        fb.ParameterError, match=r"has a column of pandas categories that is not categorical, as feature 'n'"
+    ):
+        from_lightgbm(of_codes)
+
+
 DAMAGE = [
     ("tree\n", "tree?\n", "does not start with the line 'tree'"),
     ("version=v4", "version=v9", 'version "v9"'),
@@ -324,7 +344,7 @@ DAMAGE = [
     ("pandas_categorical:null", "pandas_categorical:[", "not JSON"),
     ("pandas_categorical:null", "pandas_categorical:{}", "lists"),
     ("pandas_categorical:null", 'pandas_categorical:[["x", "x", "y"]]', "a category twice"),
-    ("pandas_categorical:null", 'pandas_categorical:[["x", "y"]]', "does not have"),
+    ("pandas_categorical:null", 'pandas_categorical:[["x", "y"]]', "'b' has category 2 and the column 2 categories"),
     ("pandas_categorical:null", 'pandas_categorical:[["x", "\\ud800", "y"]]', "strings or all whole"),
     ("pandas_categorical:null", "pandas_categorical:[[true, false, 3]]", "strings or all whole"),
 ]
