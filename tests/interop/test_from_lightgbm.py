@@ -11,6 +11,7 @@ import pytest
 import frameboost as fb
 from frameboost.loading import from_lightgbm
 from frameboost.model.model import Model
+from frameboost.trees.linear_leaves import MAX_TERMS
 from tests.interop.agreement import ODD, assert_close, assert_consistent, assert_same_leaves, near, towns
 from tests.support.cases import cases, some_pairs
 
@@ -284,7 +285,7 @@ def test_zeros_that_are_missing_in_some_splits_only():
 def test_what_is_not_supported():
     rng = np.random.default_rng(13)
     wide = rng.normal(size=(500, 9))
-    with pytest.raises(fb.ParameterError, match=r"linear leaves \(linear_tree\) over [6-9] features, and at most 5"):
+    with pytest.raises(fb.ParameterError, match=rf"\(linear_tree\) over [7-9] features, and at most {MAX_TERMS} "):
         from_lightgbm(train({"linear_tree": True, "num_leaves": 30}, wide, wide.sum(axis=1)))
     frame, y = towns(14, 600)
     ordered = frame.assign(code=frame["code"].cat.as_ordered())
