@@ -62,7 +62,7 @@ def kept_aggregates(
     key: Callable[[Scalar], Hashable | None],
     computed: Callable[[Mapping[str, Aggregate]], dict[str, float | None]],
 ) -> dict[str, float | None]:
-    """Return aggregates, of which those in ``kept`` are known; ``computed`` returns the others.
+    """Return aggregates; those in ``kept`` are known, and ``computed`` returns the others.
 
     Those of fixed expressions, which have a ``key``, are added to ``kept``.
     """
@@ -116,7 +116,7 @@ def used_terms(terms: Mapping[str, Term], expressions: Iterable[Scalar]) -> dict
 
 
 def terms_apart(terms: Mapping[str, Term]) -> list[list[str]]:
-    """Return the names of terms in groups, none of which uses another of its group."""
+    """Return the names of terms in groups; no term uses another of its group."""
     apart: list[dict[str, None]] = []
     for name, term in terms.items():
         if not apart or not names_used(term).isdisjoint(apart[-1]):

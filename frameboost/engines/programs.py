@@ -345,7 +345,7 @@ def _run(instructions, addresses, start, size, registers):  # type: ignore[no-un
 
 @kernel
 def _largest(values, size, most):  # type: ignore[no-untyped-def]
-    """Return the largest magnitude as the bits of a float64, whose order is that of integers: those vectorise."""
+    """Return the largest magnitude as the bits of a float64, ordered as integers: the loop compiles to SIMD."""
     bits = values.view(np.int64)
     for i in range(size):
         most = max(most, bits[i] & _MAGNITUDE)

@@ -1,4 +1,4 @@
-"""The metadata of a model, which does not affect predictions: its name, and when and on what it was trained.
+"""The metadata of a model, which does not affect predictions: its name, and the date and data of its training.
 
 It is a separate line of the model file, which `frameboost.Model.to_json` and the model's hash exclude, so that the same
 data and parameters give the same text at any time, in every engine.

@@ -26,7 +26,7 @@ _STARTS = (
 
 
 def library_of_file(data: bytes) -> str | None:
-    """Return the library whose files start like this; None if there is none, or if JSON starts with another key."""
+    """Return the library of files that start like this; None if there is none, or if JSON starts with another key."""
     return next((library for library, start in _STARTS if start.match(data)), None)
 
 

@@ -49,7 +49,7 @@ KEY_COPY = "frameboost_key"
 
 @dataclass(frozen=True)
 class Dimension:
-    """A table of which each row of the facts finds at most one row, by a key.
+    """A table joined to the facts by a key; each fact matches at most one row.
 
     Attributes
     ----------

@@ -46,7 +46,7 @@ class FunctionMetric:
     methods
         What a scorer takes, as the methods of an estimator that return it; none of a function, which takes predictions.
     loss
-        The loss whose labels and predictions it reads.
+        The loss that defines the labels and predictions.
     said
         What the function has returned beside its value, ``"name"`` and ``"is_higher_better"``, once it was called;
         copies share it.
@@ -144,7 +144,7 @@ def function_metric(item: Any, name: str | None = None, *, maximize: bool | None
 def _score_of_estimator(item: Any) -> Any:
     """Return the scorer that an estimator's own ``score`` is, for what scikit-learn's ``check_scoring`` makes of it.
 
-    Anything else is returned as it is.
+    Anything else is returned unchanged.
     """
     if type(item).__name__ != "_PassthroughScorer":
         return item
@@ -164,7 +164,7 @@ def scorer_of(name: str) -> Any | None:
 
 
 def is_score_of_sklearn(name: str) -> bool:
-    """Whether scikit-learn has a scorer of that name, or a function whose larger values are better.
+    """Whether scikit-learn has a scorer of that name, or a function for which larger values are better.
 
     >>> # needs sklearn
     >>> is_score_of_sklearn("neg_log_loss"), is_score_of_sklearn("r2_score"), is_score_of_sklearn("log_loss")

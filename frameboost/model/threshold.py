@@ -63,7 +63,7 @@ def decided(
 def scores_of(ensemble: Ensemble, source: LocalSource, roles: Mapping[str, str]) -> pl.DataFrame:
     """Return ``label``, ``prediction``, the probability of the second class, and ``weight``, of the rows of a source.
 
-    Rows of equal values are one, whose weight is the sum of theirs.
+    Rows with equal values are merged, with the sum of their weights.
     """
     counts = score_counts(Predictor(ensemble).of_numbers(), source, roles, [], "probability")
     return counts.rename({"score": "prediction"})

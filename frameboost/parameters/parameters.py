@@ -1240,7 +1240,7 @@ def _changes_nothing(name: str, value: object) -> bool:
 
 
 def under_our_names(keywords: Mapping[str, Any]) -> dict[str, Any]:
-    """Return keyword arguments under the names here; those that are no aliases stay as they are.
+    """Return keyword arguments under frameboost's names; names that are not aliases are unchanged.
 
     Raises
     ------
@@ -1305,7 +1305,7 @@ def _as_dart(parameters: dict[str, Any]) -> dict[str, Any]:
 
 
 def _as_forest(parameters: dict[str, Any]) -> dict[str, Any]:
-    """Return parameters of LightGBM's random forest: a round of ``n_estimators`` trees, whose mean counts."""
+    """Return parameters of LightGBM's random forest: the mean of ``n_estimators`` trees, grown in one round."""
     shares = (parameters.get(name, 1) for name in ("subsample", "colsample_bytree", "colsample_bynode"))
     if all(share == 1 for share in shares):
         raise ParameterError(

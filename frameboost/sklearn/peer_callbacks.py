@@ -56,7 +56,7 @@ class _NoModelError(ParameterError, AttributeError):
 
 
 class _NoModel:
-    """Stands for the model in training, of which callbacks can ask nothing."""
+    """A stand-in for the model during training, which callbacks cannot query."""
 
     def __getattr__(self, name: str) -> NoReturn:
         raise _NoModelError(

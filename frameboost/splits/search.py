@@ -8,18 +8,18 @@ score of a leaf        T(G)²/(H+λ)                                   equation 
 gain of a split        score(left) + score(right) − score(parent)    equation 7, without ½
 =====================  ============================================  ======================
 
-T(G) = sign(G)·max(|G| − α, 0) is G itself unless there is an L1 penalty α. A leaf of weight w takes ½ of its score off
-the objective. XGBoost reports and compares gains without the ½, and so does everything here.
+T(G) = sign(G)·max(|G| − α, 0) is G itself unless there is an L1 penalty α. A leaf of weight w reduces the objective by
+½ of its score. Gains are reported and compared without the ½, as in XGBoost.
 
 `max_delta_step` limits |w|, and `monotone_constraints` bound w from below and above (XGBoost,
 src/tree/split_evaluator.h). The weight is then clipped to the nearest allowed one, and scored there.
 
-**The scan** goes over every feature's histogram, node by node. Equal gains are tied to the lowest feature, then the
-lowest threshold (for categories see `scan_categories`), then to missing going right: candidates are scanned in that
-order, and the first of equals wins.
+**The scan** goes over every feature's histogram, node by node. Ties go to the lowest feature, then to the lowest
+threshold (for categories see `scan_categories`), then to missing going right: candidates are scanned in this order, and
+the first of equals wins.
 
-A numeric feature takes prefix sums over its histogram, and the gain at each cut. A histogram of four bins and the
-missing one, whose rows sum to G = −4 and H = 7; λ = 1:
+A numeric feature takes prefix sums over its histogram, and the gain at each cut. Example: a histogram of four bins and
+the missing bin, with sums G = −4 and H = 7; λ = 1:
 
 =====  =====  =====  =====  =====  =======
 bin        0      1      2      3  missing
@@ -28,10 +28,9 @@ G         -4     -2      0      3       -1
 H          2      1      0      3        1
 =====  =====  =====  =====  =====  =======
 
-The prefix sums are the left children where missing goes right. With the missing bin added they are the left children
-where missing goes left; right is the node's sums less left. Bin 2 is empty, so to split behind it parts the rows as to
-split behind bin 1 does, and there is no entry for it. The gain is GL²/(HL+λ) + GR²/(HR+λ) − G²/(H+λ), where
-G²/(H+λ) = 2:
+The prefix sums are those of the left children if missing goes right; with the missing bin added, those of the left
+children if missing goes left. The right child has the node's sums minus the left. Bin 2 is empty, so a split after it
+is the same as one after bin 1, and has no entry. The gain is GL²/(HL+λ) + GR²/(HR+λ) − G²/(H+λ), where G²/(H+λ) = 2:
 
 ========  ========  =====================================  ========================================
 position  (GL, HL)  gain with missing right                gain with missing left
@@ -41,12 +40,12 @@ position  (GL, HL)  gain with missing right                gain with missing lef
 4         (-3, 6)   9/7 + 1/2 - 2 = -0.21                  0 (no row is left for the right child)
 ========  ========  =====================================  ========================================
 
-The split is at position 2, so bins 0 and 1 go left, and missing goes left, too. Position 4, past the last bin, is the
-split on whether there is a value at all.
+The split is at position 2: bins 0 and 1 and missing values go left. Position 4, past the last bin, is the split of
+present from missing values.
 
 **A categorical feature** is split by one category against the rest, or by a sorted partition, both as in XGBoost
-(src/tree/hist/evaluate_splits.h, EnumerateOneHot and EnumeratePart). Either way some categories are *named*, and
-everything else goes to the other side: the missing values, and categories without rows in the node.
+(src/tree/hist/evaluate_splits.h, EnumerateOneHot and EnumeratePart). A split *names* some categories; everything else
+goes to the other side: missing values, and categories without rows in the node.
 
 *One category against the rest*, for features of fewer than ``max_cat_to_onehot`` categories: one category goes right,
 with the missing values on either side.
@@ -72,8 +71,8 @@ step  goes right  goes left   gain
 2     **a, d**    b, c        12.8 + 16.2 - 0.1   28.9
 ====  ==========  ==========  ==================  ====================================
 
-The named ones are in bold. The split is position 2, missing left: the two lowest, a and d, go right. Naming b and c
-instead would be the same split, so half of the steps are enough where everything has a position in the order.
+The named categories are in bold. The split is position 2, missing left: the two lowest, a and d, go right. Naming b and
+c would be the same split, so half of the steps suffice if nothing is missing.
 """
 
 from __future__ import annotations
@@ -122,7 +121,7 @@ MIN_GAIN = 1e-6
 
 @kernel(inline="always")
 def _soft_threshold(G: float, reg_alpha: float) -> float:
-    """Return T(G), as G − clip(G, −α, α): without a branch it compiles to vector instructions."""
+    """Return T(G), as G − clip(G, −α, α): without a branch it compiles to SIMD instructions."""
     above = G if -reg_alpha < G else -reg_alpha
     return G - (above if above < reg_alpha else reg_alpha)
 
@@ -179,9 +178,9 @@ def bounded_weights(
     G: FloatArray, H: FloatArray, bounds: FloatArray,
     reg_lambda: float, reg_alpha: float, max_delta_step: float, min_child_weight: float,
 ) -> FloatArray:  # fmt: skip
-    """Return each node's weight, 0 of one whose H is below ``min_child_weight``: float64 (nodes,).
+    """Return each node's weight, 0 for nodes with H below ``min_child_weight``: float64 (nodes,).
 
-    ``G`` and ``H`` are float64 (nodes,), ``bounds`` float64 (nodes, 2): the least and the largest weight.
+    ``G`` and ``H`` are float64 (nodes,), ``bounds`` float64 (nodes, 2): the minimum and maximum weight.
     """
     weights = np.empty(len(G))
     for i in range(len(G)):
@@ -212,7 +211,7 @@ def split_score(
 ) -> float:  # fmt: skip
     """Return the sum of two children's scores within their parent's bounds; −∞ if their weights break ``direction``.
 
-    ``direction`` is 1 where the right weight must be at least the left one, −1 where it must be at most that, else 0.
+    ``direction`` is 1 if the right weight must be at least the left one, −1 if it must be at most that, else 0.
     """
     if direction != 0:
         left = bounded_weight(GL, HL, reg_lambda, reg_alpha, max_delta_step, lower, upper)
@@ -229,11 +228,11 @@ def split_gain(
     GL: float, HL: float, G: float, H: float, parent: float,
     reg_lambda: float, reg_alpha: float, min_child_weight: float,
 ) -> float:  # fmt: skip
-    """Return the gain of a split where no weight is bounded, 0 where a child is too light.
+    """Return the gain of a split without bounds on weights, 0 if a child is too light.
 
     ``GL`` and ``HL`` are the sums of the left child, ``G`` and ``H`` those of the node; ``parent`` is its score
-    unsplit. There is no branch, so that loops over candidates compile to vector instructions. Kernels that call this
-    have the option ``error_model="numpy"``, as what is divided by zero does not count.
+    unsplit. There is no branch, so that loops over candidates compile to SIMD instructions. Kernels that call this need
+    the option ``error_model="numpy"``: results of a division by zero are discarded.
     """
     GR, HR = G - GL, H - HL
     gain = best_score(GL, HL, reg_lambda, reg_alpha) + best_score(GR, HR, reg_lambda, reg_alpha) - parent
@@ -246,7 +245,7 @@ def bounded_gain(
     GL: float, HL: float, G: float, H: float, parent: float, direction: np.int8, lower: float, upper: float,
     reg_lambda: float, reg_alpha: float, max_delta_step: float, min_child_weight: float,
 ) -> float:  # fmt: skip
-    """Return `split_gain` where weights are bounded (see `split_score`), −∞ where they break ``direction``."""
+    """Return `split_gain` with bounded weights (see `split_score`), −∞ if they break ``direction``."""
     GR, HR = G - GL, H - HL
     if HL <= 0.0 or HR <= 0.0 or min_child_weight > HL or min_child_weight > HR:
         return 0.0
@@ -265,7 +264,7 @@ def scan_histograms(  # type: ignore[no-untyped-def]
     max_cat_to_onehot, max_cat_threshold, cat_smooth, reg_lambda, reg_alpha, max_delta_step, min_child_weight, best,
     stats,
 ):  # fmt: skip
-    """Find each node's best split over its allowed features.
+    """Search each node's best split over its allowed features.
 
     Parameters
     ----------
@@ -274,22 +273,22 @@ def scan_histograms(  # type: ignore[no-untyped-def]
     indices
         int64 (nodes,): the index of each node's histogram.
     offsets
-        int64 (features + 1,): the slots of each feature, its missing bin last. Some features are a slice of it.
+        int64 (features + 1,): the slots of each feature, its missing bin last; a slice of it selects adjacent features.
     is_categorical
-        bool (features,); None where no feature is, for which kernels are compiled without categories.
+        bool (features,); None without categorical features, to compile kernels without categories.
     allowed, first
         bool (nodes, features): the features that a node may be split on; and the column of the first of these features.
     monotone
-        int8 (features,): 1 where weights must not fall from left to right, -1 where they must not rise, else 0.
+        int8 (features,): 1 if weights must not decrease from left to right, -1 if they must not increase, else 0.
     bounds
-        float64 (nodes, 2): the least and the largest weight in each node, infinite without constraints. Both are None
-        where no weight of the tree is bounded (see `frameboost.splits.split.SplitLimits.bounding`).
+        float64 (nodes, 2): the minimum and maximum weight in each node, infinite without constraints. Both are None if
+        no weight of the tree is bounded (see `frameboost.splits.split.SplitLimits.bounding`).
     has_two_bins
-        Whether many features have two bins, for which there is a shortcut; None instead of False, for which kernels are
-        compiled without it. There is none where rows are counted.
+        Whether many features have two bins, for which there is a shortcut; None instead of False, to compile kernels
+        without it. There is none if rows are counted.
     least_rows
-        The least number of rows of a child; behind each node's histogram is then one with the number of rows of each
-        bin in place of g. None where rows are not counted, for which kernels are compiled without.
+        The minimum number of rows of a child; each node's histogram is then followed by one with the number of rows of
+        each bin instead of g. None if rows are not counted, to compile kernels without counts.
     max_cat_to_onehot, max_cat_threshold, cat_smooth, reg_lambda, reg_alpha, max_delta_step, min_child_weight
         The parameters of those names.
     best
@@ -362,7 +361,7 @@ def scan_histograms(  # type: ignore[no-untyped-def]
 
 @kernel(inline="always")
 def _keep(candidate, feature, best, stats):  # type: ignore[no-untyped-def]
-    """Write a feature's split, if it has one, as that of the node."""
+    """Write a feature's split, if any, as the split of the node."""
     if candidate[0]:
         best[0], best[1], best[2] = feature, candidate[1], candidate[2]
         stats[0], stats[1], stats[2] = candidate[3], candidate[4], candidate[5]
@@ -411,12 +410,12 @@ _ONE = np.uint64(1)  # indices are unsigned: for a signed one numba checks wheth
 
 @kernel(no_cpython_wrapper=True)
 def _prefix_sums(histogram, left, positions):  # type: ignore[no-untyped-def]
-    """Write the prefix sums of G and H, (2, slots), at the ends of the bins that have rows, and the next positions.
+    """Write the prefix sums of G and H, (2, slots), at the ends of nonempty bins, and the next positions.
 
     Returns
     -------
     uint64
-        How many there are. The entry behind them has the sums over all bins, and the position past the last bin.
+        Their number. The entry after them has the sums over all bins, and the position past the last bin.
     """
     count = len(histogram) - 1
     n, G, H = np.uint64(0), 0.0, 0.0
@@ -434,9 +433,9 @@ def _prefix_sums(histogram, left, positions):  # type: ignore[no-untyped-def]
 def _unbounded_gains(  # type: ignore[no-untyped-def]
     left, n, added_G, added_H, G, H, parent, reg_lambda, reg_alpha, min_child_weight, gains
 ):
-    """Write the gains of the first ``n`` left sums, ``added_G`` and ``added_H`` added; 0 where a child is too light.
+    """Write the gains of the first ``n`` left sums, ``added_G`` and ``added_H`` added; 0 if a child is too light.
 
-    The loop has no branch, so that it compiles to vector instructions.
+    The loop has no branch, so that it compiles to SIMD instructions.
     """
     for i in range(n):
         GL, HL = left[0, i] + added_G, left[1, i] + added_H
@@ -445,11 +444,11 @@ def _unbounded_gains(  # type: ignore[no-untyped-def]
 
 @kernel(error_model="numpy", no_cpython_wrapper=True)
 def _may_score(left, n, added_G, added_H, G, H, least, reg_lambda, min_child_weight):  # type: ignore[no-untyped-def]
-    """Return whether one of the same left sums may score ``least`` or more.
+    """Return whether one of these left sums may score ``least`` or more.
 
-    With a = HL+λ and b = HR+λ, GL²/a + GR²/b ≥ s only where GL²·b + GR²·a ≥ s·a·b: to compare these takes no division,
-    which is most of the time that a gain takes. A penalty α makes scores less. Both sides are rounded by less than 2⁻⁴⁸
-    of them, and underflow loses less than 1e-290.
+    With a = HL+λ and b = HR+λ, GL²/a + GR²/b ≥ s only if GL²·b + GR²·a ≥ s·a·b, a comparison without the divisions that
+    take most of the time of a gain. A penalty α decreases scores. The relative rounding error of both sides is below
+    2⁻⁴⁸, and underflow loses less than 1e-290.
     """
     may_score, least = False, least * (1.0 - 2.0**-48)
     for i in range(n):
@@ -466,7 +465,7 @@ def _bounded_gains(  # type: ignore[no-untyped-def]
     left, first, n, added_G, added_H, G, H, parent, direction, lower, upper,
     reg_lambda, reg_alpha, max_delta_step, min_child_weight, gains,
 ):  # fmt: skip
-    """Write the same from ``first`` on where weights are bounded, by ``max_delta_step`` or a monotone constraint."""
+    """Write the gains from ``first`` on with weights bounded by ``max_delta_step`` or a monotone constraint."""
     for i in range(first, n):
         GL, HL = left[0, i] + added_G, left[1, i] + added_H
         gains[i] = bounded_gain(
@@ -476,9 +475,9 @@ def _bounded_gains(  # type: ignore[no-untyped-def]
 
 @kernel(no_cpython_wrapper=True)
 def _keep_largest(gains, n, side, previous):  # type: ignore[no-untyped-def]
-    """Return the largest of the gains of a side, its number from 1 on and the side, or the ``previous`` largest.
+    """Return the largest gain of a side, its number from 1 and the side, or the ``previous`` largest.
 
-    Equal gains are tied to the lowest number, then to the previous one.
+    Ties go to the lowest number, then to the previous one.
     """
     most, number, best_side = previous
     for i in range(n):
@@ -491,7 +490,7 @@ def _keep_largest(gains, n, side, previous):  # type: ignore[no-untyped-def]
 def scan_numbers(  # type: ignore[no-untyped-def]
     histogram, rows, G, H, parent, reg_lambda, reg_alpha, min_child_weight, least, left, gains, positions
 ):
-    """Find a node's best split on one numeric feature, where no weight is bounded.
+    """Search a node's best split on one numeric feature, without bounds on weights.
 
     Ties go to the lowest position, then to missing going right.
 
@@ -500,8 +499,8 @@ def scan_numbers(  # type: ignore[no-untyped-def]
     histogram
         float64 (bins + 1, 2), the missing bin last.
     rows
-        The numbers of rows: those of each bin, the node's, and the least of a child (see `refuse_few_rows`); None where
-        rows are not counted.
+        The numbers of rows: of each bin, of the node, and the minimum of a child (see `refuse_few_rows`); None if rows
+        are not counted.
     G, H, parent
         The sums over the node, and its score unsplit.
     reg_lambda, reg_alpha, min_child_weight
@@ -509,7 +508,8 @@ def scan_numbers(  # type: ignore[no-untyped-def]
     least
         0 or more; a split must gain more.
     left, gains, positions
-        Scratch space: float64 (2, slots), float64 (slots,) and int64 (slots,), of no fewer slots than the histogram.
+        Scratch space: float64 (2, slots), float64 (slots,) and int64 (slots,), with at least the slots of the
+        histogram.
 
     Returns
     -------
@@ -534,14 +534,14 @@ def scan_bounded_numbers(  # type: ignore[no-untyped-def]
     histogram, rows, G, H, parent, direction, lower, upper, reg_lambda, reg_alpha, max_delta_step, min_child_weight,
     least, left, gains, positions,
 ):  # fmt: skip
-    """Do the same as `scan_numbers` where weights are bounded.
+    """Do the work of `scan_numbers` with bounded weights.
 
     Parameters
     ----------
     direction
-        int8: 1 where weights must not fall from left to right, -1 where they must not rise, else 0.
+        int8: 1 if weights must not decrease from left to right, -1 if they must not increase, else 0.
     lower, upper
-        The least and the largest weight in the node.
+        The minimum and maximum weight in the node.
     max_delta_step
         The parameter of that name.
     """
@@ -570,13 +570,13 @@ def scan_bounded_numbers(  # type: ignore[no-untyped-def]
 
 @kernel(inline="always")
 def _sides(histogram):  # type: ignore[no-untyped-def]
-    """Return to how many sides missing values can go: 1 if there are none."""
+    """Return the number of sides that missing values can go to: 1 without missing values."""
     return 1 + (histogram[-1, 1] != 0.0 or histogram[-1, 0] != 0.0)
 
 
 @kernel(inline="always")
 def _candidate(histogram, left, positions, largest):  # type: ignore[no-untyped-def]
-    """Return the result of `_keep_largest` as `scan_numbers` returns it."""
+    """Return the result of `_keep_largest` in the form of `scan_numbers`."""
     gain, number, missing_left = largest
     if number == 0:
         return False, 0, 0, 0.0, 0.0, 0.0
@@ -593,7 +593,7 @@ def _candidate(histogram, left, positions, largest):  # type: ignore[no-untyped-
 
 @kernel(no_cpython_wrapper=True)
 def refuse_few_rows(rows, positions, first, n, side, out, value):  # type: ignore[no-untyped-def]
-    """Write a value for the candidates ``first`` to ``n - 1`` of a side that leave a child with too few rows.
+    """Write a value for the candidates ``first`` to ``n - 1`` of a side with too few rows in a child.
 
     Candidate i has the bins before ``positions[i]`` on the left, ascending, and on side 1 the missing values.
     """
@@ -633,7 +633,7 @@ def refuse_small_sets(rows, one_hot, steps, n, lowest, highest, out, value):  # 
 
 @kernel(inline="always")
 def subtract_slots(histograms, indices, parents, item, slots):  # type: ignore[no-untyped-def]
-    """Do what `subtract_from_parents` does for one child, in a slice of its sums in a row: g and h of a slot, ..."""
+    """Do the work of `subtract_from_parents` for one child, in a slice of its contiguous sums, g and h in turn."""
     # The sums are on the exact grid (see `frameboost.expressions.grid`), so the difference is exact, too.
     if parents[item] >= 0:
         child, parent = histograms[indices[item]].ravel()[slots], histograms[parents[item]].ravel()[slots]
@@ -651,16 +651,16 @@ _subtracting = outlined(_subtract_one)
 
 @kernel
 def subtract_from_parents(team, histograms, indices, parents):  # type: ignore[no-untyped-def]
-    """Turn the histograms of parents into those of the other child, in the same memory.
+    """Turn the histograms of parents into those of the other child, in place.
 
     Parameters
     ----------
     team
-        The threads that share the work (see `frameboost.runtime.team`).
+        The threads (see `frameboost.runtime.team`).
     histograms
         float64 (histograms, slots, 2): sums of g and h.
     indices, parents
-        int64 (nodes,): the index of each child's histogram, and of its parent's; -1 to leave the parent's alone.
+        int64 (nodes,): the index of each child's histogram, and of its parent's; -1 to skip.
     """
     share_out(team, _subtracting((histograms, indices, parents)), len(indices))
 
@@ -679,23 +679,23 @@ _CODES, _LOWEST, _HIGHEST = range(3)
 
 @kernel
 def category_room(n_categories):  # type: ignore[no-untyped-def]
-    """Return memory for the search in so many categories: int64 (3, categories) and float64 (2, categories).
+    """Return memory for the search over this many categories: int64 (3, categories) and float64 (2, categories).
 
-    A node has a search for each categorical feature, in which to allocate memory would take longer than ten categories.
+    It is allocated once for many searches: an allocation takes longer than searching ten categories.
     """
     return np.empty((3, n_categories), dtype=np.int64), np.empty((2, n_categories))
 
 
 @kernel
 def present_categories(histogram, lightest, codes):  # type: ignore[no-untyped-def]
-    """Write the codes, in ascending order, of a node's categories with rows, and an H of ``lightest`` or more.
+    """Write the ascending codes of a node's categories with rows and an H of at least ``lightest``.
 
     Parameters
     ----------
     histogram
         float64 (categories + 1, 2), the missing bin last.
     lightest
-        The least H.
+        The minimum H.
     codes
         int64 (categories,) or longer, written.
 
@@ -718,7 +718,7 @@ def present_categories(histogram, lightest, codes):  # type: ignore[no-untyped-d
 def ends_by_weight(  # type: ignore[no-untyped-def]
     histogram, n, room, most, cat_smooth, reg_lambda, reg_alpha, max_delta_step, min_child_weight
 ):
-    """Return the categories of the lowest weights, and those of the highest.
+    """Return the categories with the lowest weights, and those with the highest.
 
     A category's weight is its weight as a leaf, with ``cat_smooth`` added to its H; a category too light for a leaf has
     weight 0. Without penalties and smoothing the best of all subsets is a prefix of this order (Fisher 1958; Hastie,
@@ -731,7 +731,7 @@ def ends_by_weight(  # type: ignore[no-untyped-def]
     n, room
         The number of categories, and `category_room` with their codes, in ascending order; written.
     most
-        How many to return from each end, at least 1.
+        The maximum number to return from each end, at least 1.
     cat_smooth, reg_lambda, reg_alpha, max_delta_step, min_child_weight
         The parameters of those names.
 
@@ -770,7 +770,7 @@ def ends_by_weight(  # type: ignore[no-untyped-def]
 
 @kernel
 def sort_codes(keys, codes, n):  # type: ignore[no-untyped-def]
-    """Sort the first ``n`` keys (float64) and their codes (int64) in place, by key and then by code.
+    """Sort the first ``n`` keys (float64) and their codes (int64) in place, by key and then by code, with Shellsort.
 
     It is Shell's sort (1959), with gaps that shrink by 9/4.
     """
@@ -787,10 +787,10 @@ def sort_codes(keys, codes, n):  # type: ignore[no-untyped-def]
 
 @kernel
 def _insert(key, code, keys, codes, n, most):  # type: ignore[no-untyped-def]
-    """Insert a code among the ``n`` of the smallest keys so far, behind equal ones (insertion sort).
+    """Insert a code among the ``n`` smallest keys, after equal ones (insertion sort).
 
-    If there are ``most``, the largest is dropped, which may be this one. numpy's partition and argsort do the same, but
-    take numba four seconds to compile.
+    If there are ``most``, the largest is dropped, which may be this one. numba takes four seconds to compile numpy's
+    partition and argsort instead.
     """
     i = n
     while i > 0 and key < keys[i - 1]:
@@ -864,7 +864,7 @@ def category_candidates(  # type: ignore[no-untyped-def]
     histogram, room, max_cat_to_onehot, max_cat_threshold, cat_smooth, reg_lambda, reg_alpha, max_delta_step,
     min_child_weight,
 ):  # fmt: skip
-    """Return what the candidate splits of a categorical feature are made of.
+    """Return the candidate splits of a categorical feature.
 
     Parameters
     ----------
@@ -878,8 +878,8 @@ def category_candidates(  # type: ignore[no-untyped-def]
     Returns
     -------
     tuple
-        Whether candidates are single categories; how many steps to scan; how many categories can be named; and their
-        codes in the order in which the steps take them, an int64 array for `NAMED_RIGHT`, from the lowest weight, and
+        Whether candidates are single categories; the number of steps to scan; the number of categories that can be
+        named; and their codes in the order of the steps, an int64 array for `NAMED_RIGHT`, from the lowest weight, and
         one for `NAMED_LEFT`, from the highest. Single categories are in ascending order in both. The arrays are views
         of the room.
     """
@@ -905,7 +905,7 @@ def scan_categories(  # type: ignore[no-untyped-def]
     histogram, rows, room, G, H, parent, bounds, node, max_cat_to_onehot, max_cat_threshold, cat_smooth,
     reg_lambda, reg_alpha, max_delta_step, min_child_weight, least,
 ):  # fmt: skip
-    """Find a node's best split on one categorical feature.
+    """Search a node's best split on one categorical feature.
 
     Ties go to the lowest single category, to the smallest set, then to the set that goes right.
 
@@ -920,8 +920,8 @@ def scan_categories(  # type: ignore[no-untyped-def]
     G, H, parent
         The sums over the node, and its score unsplit.
     bounds, node
-        float64 (nodes, 2), the least and the largest weight in each node, None where no weight of the tree is bounded;
-        and which of them is this one.
+        float64 (nodes, 2), the minimum and maximum weight in each node, None if no weight of the tree is bounded; and
+        the index of this node.
     max_cat_to_onehot, max_cat_threshold, cat_smooth, reg_lambda, reg_alpha, max_delta_step, min_child_weight
         The parameters of those names.
     least

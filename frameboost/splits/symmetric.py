@@ -1,10 +1,10 @@
-"""The kernels that find one split for all nodes of a level: symmetric trees, as CatBoost grows them.
+"""Kernels that search one split for all nodes of a level: symmetric trees, as in CatBoost.
 
 The candidates are those of `frameboost.splits.search`. A candidate's gain is the sum of its gains over
 the nodes of the level. Categories are ordered by their weights in the level as a whole.
 
-Of each feature, the gains of all candidates are added up node by node. Example, two nodes and three candidates, the
-second of which leaves too light a child in node 0::
+For each feature, the gains of all candidates are summed over the nodes. Example: two nodes and three candidates; the
+second has too light a child in node 0::
 
     node 0    0.5  0    1.5
     node 1    1.0  2.5  0.5
@@ -40,7 +40,7 @@ def scan_level(  # type: ignore[no-untyped-def]
     histograms, indices, summed, offsets, is_categorical, allowed, monotone, bounds, least_rows, max_cat_to_onehot,
     max_cat_threshold, cat_smooth, reg_lambda, reg_alpha, max_delta_step, min_child_weight,
 ):  # fmt: skip
-    """Find the split that gains most over all nodes of a level, each of which it divides.
+    """Search the split with the largest gain over all nodes of a level.
 
     Parameters
     ----------
@@ -132,9 +132,9 @@ def split_level(  # type: ignore[no-untyped-def]
 
 @kernel(no_cpython_wrapper=True)
 def _divisible(histograms, indices, start, end, bounds, penalties):  # type: ignore[no-untyped-def]
-    """Return the nodes that a split can divide into two children of enough weight, and G, H and the score of each node.
+    """Return the nodes that a split can divide into two heavy enough children, and G, H and the score of each node.
 
-    The others add no gain. Sums are on grids, so H is what the H of two children add up to, bit for bit.
+    Other nodes add no gain. Sums are on grids, so H is bitwise equal to the sum over two children.
     """
     reg_lambda, reg_alpha, max_delta_step, min_child_weight = penalties
     nodes, n = np.empty(len(indices), dtype=np.int64), 0
@@ -157,7 +157,7 @@ def _divisible(histograms, indices, start, end, bounds, penalties):  # type: ign
 
 @kernel(inline="always")
 def _rows_of(counts, first, last, least_rows):  # type: ignore[no-untyped-def]
-    """Return the numbers of rows of a node, by bins of a feature, as `refuse_few_rows` takes them."""
+    """Return the numbers of rows of a node by bin of a feature, as arguments of `refuse_few_rows`."""
     of_feature, n_rows = counts[first : last + np.uint64(1)], 0.0
     for slot in range(len(of_feature)):
         n_rows += of_feature[slot, 0]
@@ -169,7 +169,7 @@ def _scan_numbers(  # type: ignore[no-untyped-def]
     histograms, first, indices, total, level, feature, monotone, bounds, least_rows, penalties, least, left, gains,
     positions,
 ):  # fmt: skip
-    """Return gain, position and whether missing goes left of a numeric feature's best split (see `scan_level`)."""
+    """Return gain, position and missing direction of a numeric feature's best split (see `scan_level`)."""
     (nodes, sums, parent), count, n = level, len(total) - 1, 0
     last = first + np.uint64(count)
     for i in range(count):  # to split behind an empty bin parts the rows as to split before it does
@@ -225,7 +225,7 @@ def _scan_categories(  # type: ignore[no-untyped-def]
     histograms, first, indices, total, room, level, bounds, least_rows, max_cat_to_onehot, max_cat_threshold,
     cat_smooth, penalties, least, left, gains,
 ):  # fmt: skip
-    """Return the same of a categorical feature, with the candidates of `scan_categories`."""
+    """Return the same for a categorical feature, with the candidates of `scan_categories`."""
     nodes, sums, parent = level
     reg_lambda, reg_alpha, max_delta_step, min_child_weight = penalties
     one_hot, steps, n, lowest, highest = category_candidates(
@@ -270,10 +270,10 @@ def _scan_categories(  # type: ignore[no-untyped-def]
 
 @kernel(error_model="numpy", no_cpython_wrapper=True)
 def _add_gains(left, at, n, added_G, added_H, G, H, parent, penalties, gains, side):  # type: ignore[no-untyped-def]
-    """Add to ``gains[side]`` those of ``n`` sums in ``left[at]`` plus ``added_G`` and ``added_H``; 0 of light children.
+    """Add the gains of ``n`` sums in ``left[at]`` plus ``added_G`` and ``added_H`` to ``gains[side]``, 0 if too light.
 
-    The loop has no branch, so that it compiles to vector instructions. Arrays are handed over whole: to make a view
-    takes as long as the gains of ten categories.
+    The loop has no branch, so that it compiles to SIMD instructions. Arrays are passed whole: making a view takes as
+    long as the gains of ten categories.
     """
     reg_lambda, reg_alpha, _, min_child_weight = penalties
     at, side = np.uint64(at), np.uint64(side)
@@ -286,7 +286,7 @@ def _add_gains(left, at, n, added_G, added_H, G, H, parent, penalties, gains, si
 def _add_bounded_gains(  # type: ignore[no-untyped-def]
     left, first, n, added_G, added_H, sums, parent, limits, penalties, gains
 ):
-    """Add the same from ``first`` on where weights are bounded; ``limits``: direction, least and largest weight."""
+    """Add the gains from ``first`` on with bounded weights; ``limits``: direction, minimum and maximum weight."""
     reg_lambda, reg_alpha, max_delta_step, min_child_weight = penalties
     direction, lower, upper = limits
     for i in range(first, n):

@@ -1,12 +1,12 @@
-"""The kernels that choose the split of nodes of trees with vector leaves: one tree for several outputs.
+"""Kernels that search splits for trees with vector leaves: one tree for several outputs.
 
 A candidate's gain is the sum over the outputs of score(left) + score(right) − score(parent), each by the output's G and
-H (Zhang & Jung 2021, "GBDT-MO"). As in XGBoost, a child whose H of an output is below
-``min_child_weight`` has weight 0 and score 0 in that output, and may have weights in others.
+H (Zhang & Jung 2021, "GBDT-MO"). As in XGBoost, a child with H below ``min_child_weight`` in an output has weight 0 and
+score 0 in that output, and may have weights in others.
 
-Example with two outputs, λ = 0 and ``min_child_weight`` 1: G = (−2, 1) and H = (2, 0.5) on the left, G = (1, 1) and
-H = (1, 2) on the right, and so G = (−1, 2) and H = (3, 2.5) before. The gain is 4/2 + 1/1 − 1/3 of the first output,
-and 0 + 1/2 − 4/2.5 of the second, whose left child is too light: 1.567 in all.
+Example with two outputs, λ = 0 and ``min_child_weight`` 1: G = (−2, 1) and H = (2, 0.5) on the left, G = (1, 1) and H =
+(1, 2) on the right, so G = (−1, 2) and H = (3, 2.5) in the node. The gain is 4/2 + 1/1 − 1/3 in the first output, and 0
++ 1/2 − 4/2.5 in the second, where the left child is too light: 1.567 in total.
 
 Categories are sorted along the axis on which their weights differ most: the first principal component of the vectors of
 weights, each weighted by its H, by power iteration (Golub & Van Loan, section 8.2). For one output that is the order by
@@ -52,7 +52,7 @@ def _weight(G, H, smoothing, penalties):  # type: ignore[no-untyped-def]
 
 @kernel
 def gains_of_outputs(left, total, reg_lambda, reg_alpha, max_delta_step, min_child_weight):  # type: ignore[no-untyped-def]
-    """Return what a split gains in each output, float64 (outputs,): their sum is the gain of the split.
+    """Return the gain of a split in each output, float64 (outputs,); their sum is the gain of the split.
 
     ``left`` and ``total`` are float64 (outputs, 2): G and H of the left child and of the node.
     """
@@ -69,13 +69,13 @@ def scan_outputs(  # type: ignore[no-untyped-def]
     histograms, indices, offsets, is_categorical, allowed, least_rows, max_cat_to_onehot, max_cat_threshold, cat_smooth,
     reg_lambda, reg_alpha, max_delta_step, min_child_weight, best, gains,
 ):  # fmt: skip
-    """Find each node's best split over its allowed features.
+    """Search each node's best split over its allowed features.
 
     Parameters
     ----------
     histograms
-        float64 (histograms, outputs, slots, 2): sums of g and h; behind those of the outputs the numbers of rows in
-        place of g, if they are counted.
+        float64 (histograms, outputs, slots, 2): sums of g and h; after those of the outputs, the numbers of rows
+        instead of g, if counted.
     indices
         int64 (nodes,): the index of each node's histograms.
     offsets, is_categorical, allowed, least_rows
@@ -146,9 +146,9 @@ def _has_rows(sums, slot):  # type: ignore[no-untyped-def]
 
 @kernel(no_cpython_wrapper=True)
 def _scan_numbers(sums, rows, first, last, totals, penalties, least, space):  # type: ignore[no-untyped-def]
-    """Return gain, position and whether missing goes left of a numeric feature's best split.
+    """Return gain, position and missing direction of a numeric feature's best split.
 
-    Its bins are the slots from ``first`` to ``last``, the missing one.
+    Its bins are the slots from ``first`` to ``last``, the missing bin.
     """
     left, gains, positions = space
     n = 0
@@ -178,7 +178,7 @@ def _scan_numbers(sums, rows, first, last, totals, penalties, least, space):  # 
 
 @kernel(error_model="numpy", no_cpython_wrapper=True)
 def _add_gains(left, at, n, added_G, added_H, total, penalties, gains, side):  # type: ignore[no-untyped-def]
-    """Add to ``gains[side]`` those in one output of ``n`` sums in ``left[at]`` plus ``added_G`` and ``added_H``."""
+    """Add one output's gains of ``n`` sums in ``left[at]`` plus ``added_G`` and ``added_H`` to ``gains[side]``."""
     reg_lambda, reg_alpha, max_delta_step, min_child_weight = penalties
     (G, H), parent = total, _score(total[0], total[1], penalties)
     if max_delta_step != 0.0:
@@ -200,7 +200,7 @@ def _add_gains(left, at, n, added_G, added_H, total, penalties, gains, side):  #
 
 @kernel(no_cpython_wrapper=True)
 def _present(sums, first, last, lightest):  # type: ignore[no-untyped-def]
-    """Return the codes, ascending, of categories with rows and an H of ``lightest`` or more on average of outputs."""
+    """Return the ascending codes of categories with rows and a mean H over outputs of at least ``lightest``."""
     codes, n = np.empty(last - first, dtype=np.int64), 0
     for slot in range(first, last):
         H = 0.0
@@ -213,7 +213,7 @@ def _present(sums, first, last, lightest):  # type: ignore[no-untyped-def]
 
 @kernel(no_cpython_wrapper=True)
 def _by_weight(sums, first, codes, cat_smooth, penalties):  # type: ignore[no-untyped-def]
-    """Return categories in ascending order along the axis on which their weights differ most; equal ones by code."""
+    """Return categories in ascending order along the axis of largest variance of their weights; ties by code."""
     n, K, codes = len(codes), len(sums), codes.copy()
     weights, mass = np.empty((n, K)), np.zeros(n)
     for i in range(n):
@@ -263,7 +263,7 @@ def _turned(weights, mass, axis):  # type: ignore[no-untyped-def]
 
 @kernel(no_cpython_wrapper=True)
 def _candidates(sums, first, last, settings, penalties):  # type: ignore[no-untyped-def]
-    """Return what `frameboost.splits.search.category_candidates` does, for several outputs."""
+    """Return the result of `frameboost.splits.search.category_candidates` for several outputs."""
     max_cat_to_onehot, max_cat_threshold, cat_smooth = settings
     sees_missing, present = _has_rows(sums, last), _present(sums, first, last, 0.0)
     if last - first < max_cat_to_onehot:
@@ -278,7 +278,7 @@ def _candidates(sums, first, last, settings, penalties):  # type: ignore[no-unty
 
 @kernel(no_cpython_wrapper=True)
 def _scan_categories(sums, rows, first, last, totals, settings, penalties, least, space):  # type: ignore[no-untyped-def]
-    """Return the same of a categorical feature, with the candidates of `scan_categories`."""
+    """Return the same for a categorical feature, with the candidates of `scan_categories`."""
     left, gains, _ = space
     one_hot, steps, n, lowest, highest = _candidates(sums, first, last, settings, penalties)
     sides = 1 if one_hot and steps == n else 2

@@ -115,7 +115,7 @@ class Trial:
     def score(self, folds: Iterable[int]) -> float:
         """Return the mean over folds of the metric on held-out rows, at the best rounds; NaN if none has a value.
 
-        A fold on whose rows the metric is not finite in any round tells nothing.
+        A fold without a finite metric in any round is ignored.
         """
         scores = [score for fold in folds if (score := self.models[fold].best_score) is not None]
         return fmean(scores) if scores else math.nan

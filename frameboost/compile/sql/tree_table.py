@@ -1,8 +1,8 @@
-"""A model as a table, and the query that walks it: short SQL for a model of any size.
+"""A model as a table, and the query that walks it: short SQL for models of any size.
 
-The table has a row a node. Each row of the data starts at the root of each tree and is joined to the next node as
-often as the deepest tree has levels; a leaf leads to itself. Then the leaf values are summed, which is exact in any
-order (see `frameboost.trees.tree`). The tree ``x < 3 ? -4 : 4`` is
+The table has one row per node. Each row of the data starts at the root of each tree and is joined to the next node once
+per level of the deepest tree; a leaf leads to itself. Then the leaf values are summed, which is exact in any order (see
+`frameboost.trees.tree`). The tree ``x < 3 ? -4 : 4`` is
 
 ====  ====  =====  =======  ===============  ====  =====  =======  =====
 id    node  tree   feature  threshold_int64  left  right  missing  value
@@ -14,8 +14,8 @@ id    node  tree   feature  threshold_int64  left  right  missing  value
 
 and a row with x = 5 goes 0 → 2 → 2.
 
-Saabas' contributions depend on the leaves that a row reaches alone. So a table may have further rows, with the number
-of a leaf in ``explains``, a feature, and its contribution there as the value.
+Saabas' contributions depend only on the leaves of a row. So a table may have additional rows, with the leaf in
+``explains``, a feature, and its contribution as the value.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def table_statements(
     name: str, trees: Sequence[Tree], columns: Sequence[FeatureColumn], dialect: Dialect,
     contributions: Contributions = (),
 ) -> list[str]:  # fmt: skip
-    """Return the statements that make the table and fill it (see `DatabaseModel.table_statements`)."""
+    """Return the statements that create and fill the table (see `DatabaseModel.table_statements`)."""
     if dialect.statements.define_table is None:
         raise ParameterError(f"{dialect.name} makes tables of files in S3; load the frame that table_frame returns")
 
@@ -122,7 +122,7 @@ def table_statements(
 
 
 def _index(name: str, columns: Sequence[str], dialect: Dialect) -> str:
-    """Return the statement that makes an index, named after the table as far as names are that long, and one column."""
+    """Return the statement that creates an index on one column, named after the table (truncated) and the column."""
     assert dialect.statements.create_index is not None
     *schema, table_name = dialect.parts_of(name)
     column = columns[0]
@@ -146,7 +146,7 @@ def _has_categories(trees: Sequence[Tree]) -> bool:
 
 
 def _threshold_kinds(trees: Sequence[Tree], columns: Sequence[FeatureColumn]) -> list[FeatureType]:
-    """Return the types that thresholds are compared in, each a column of the table."""
+    """Return the types of thresholds, each a column of the table."""
     kinds = [columns[f].feature.type for f in split_features(trees)]
     return list(dict.fromkeys(k.widened for k in kinds if not (k.is_categorical or k.family == "boolean")))
 
@@ -164,7 +164,7 @@ def _all_rows(
 
     ``id`` numbers the nodes of all trees. ``left`` is the id of the child for values below the threshold, for named
     categories, and for false; ``right`` the child for other values; ``missing`` the child for missing values. Without a
-    threshold all values go left. ``outside`` has the thresholds that the table can't hold.
+    threshold all values go left. ``outside`` has the thresholds that the table cannot store.
     """
     rows: list[dict[str, Physical]] = []
     start = 0
@@ -194,14 +194,14 @@ def _rows_of(contributions: Contributions, trees: Sequence[Tree]) -> list[dict[s
 
 
 def _category(feature: Feature, code: int) -> str:
-    """Return a category as the table has it: a string as it is, of other values the number of the category."""
+    """Return a category as stored in the table: a string unchanged, for other values the index of the category."""
     return str(feature.categories[code] if feature.type.name in ("string", "codes") else code)
 
 
 def _condition_fields(
     tree: Tree, node: int, start: int, feature: Feature, outside: Callable[[FeatureType, Physical], OutOfRange | None]
 ) -> tuple[list[str], dict[str, Physical]]:
-    """Return the categories that an inner node names, and the columns of its row: feature, threshold, children."""
+    """Return the categories that an inner node names, and its columns: feature, threshold, children."""
     left, right = start + tree.left[node], start + tree.right[node]
     fields: dict[str, Physical] = {
         "feature": tree.feature[node],
@@ -259,14 +259,14 @@ def contributions_over_table(
     stages: Stages, columns: Sequence[FeatureColumn], trees: Mapping[int, Tree], others: Sequence[str],
     trees_table: str,
 ) -> dict[int, str]:  # fmt: skip
-    """Add the stages that walk some trees in a table, and return the columns of the features' contributions.
+    """Add the stages that walk some trees in a table; return the columns of feature contributions.
 
     Parameters
     ----------
     trees
-        The trees of one output, by their numbers in the table.
+        The trees of one output, by their indices in the table.
     others
-        Columns, quoted, that later stages read besides those that are kept.
+        Additional quoted columns that later stages read.
     """
     split = {number: tree for number, tree in trees.items() if not tree.is_leaf(0)}
     if not split:
@@ -283,7 +283,7 @@ def contributions_over_table(
 
 
 class _Walk:
-    """The SQL of each step of rows through the table of nodes."""
+    """The SQL of the steps of rows through the table of nodes."""
 
     def __init__(
         self, columns: Sequence[FeatureColumn], dialect: Dialect, trees: Sequence[Tree], table: str
@@ -293,7 +293,7 @@ class _Walk:
         self._columns = {f: replace(columns[f], name=f"{ROW}.{columns[f].name}") for f in self.features}
 
     def through(self, stages: Stages, depth: int, output: int | None = None) -> tuple[str, str]:
-        """Add the stages of so many steps, of the trees of one output or of all; return the columns of row and node."""
+        """Add the stages of so many steps, for the trees of one output or of all; return the row and node columns."""
         row, node = stages.reserve(2)
         stages.number_rows(row)
         for level in range(depth):
@@ -335,7 +335,7 @@ class _Walk:
         ]
 
     def _category(self, column: FeatureColumn) -> str:
-        """Return a categorical column in the form in which the table has categories, as text."""
+        """Return a categorical column in the form of the table's categories, as text."""
         if column.feature.type.name == "string":
             return column.value
         dialect, feature = self._dialect, column.feature
@@ -350,7 +350,7 @@ class _Walk:
         return dialect.expressions.text.format(x=f"CASE {whens} END")
 
     def _next(self, column: FeatureColumn) -> str:
-        """Return the child that a row goes to from a node that splits on this column."""
+        """Return the child that a row goes to from a node with a split on this column."""
         kind, dialect = column.feature.type, self._dialect
         missing, left, right = (self._of(_NODE, side) for side in ("missing", "left", "right"))
         if kind.is_categorical:
@@ -363,7 +363,7 @@ class _Walk:
         return f"CASE WHEN {column.is_present()} THEN CASE WHEN {above} THEN {right} ELSE {left} END ELSE {missing} END"
 
     def margins(self, n_outputs: int, *, is_of_leaves: bool) -> list[str]:
-        """Return what is summed for each output: the leaf values, or the numbers of the leaves of a tree."""
+        """Return the summand of each output: leaf values, or the leaf indices of a tree."""
         values = []
         for k in range(n_outputs):
             value, output_or_tree = self._of(_NODE, "value"), self._of(_NODE, "output")
@@ -376,7 +376,7 @@ class _Walk:
         return values
 
     def contribution(self, feature: int) -> str:
-        """Return what is summed for the contribution of a feature."""
+        """Return the summand of a feature's contribution."""
         is_of, value = f"{self._of(_EXPLAINED, 'feature')} = {feature}", self._of(_EXPLAINED, "value")
         return f"CASE WHEN {is_of} THEN {value} ELSE {self._dialect.number(0.0)} END"
 
@@ -384,9 +384,9 @@ class _Walk:
         self, came_from: str, keep: Sequence[str], row: str, node: str, values: Mapping[str, str], *, first: int = 0,
         explains: bool = False,
     ) -> str:  # fmt: skip
-        """Return the query that sums values of the leaves, or of what explains them, by name.
+        """Return the query that sums leaf values, or contributions of leaves, by name.
 
-        ``first`` is the number of a tree that each row walks.
+        ``first`` is the index of a tree that each row walks.
         """
         added = [f"SUM({value}) AS {name}" for name, value in values.items()]
         joins = self._join_nodes(node)

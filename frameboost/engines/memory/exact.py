@@ -450,7 +450,7 @@ def move_rows(  # type: ignore[no-untyped-def]
     feature, bound, missing, missing_left, left, right
         One entry per split: a row goes left if its code is below ``bound``, or is ``missing`` and ``missing_left``.
     table_at, tables
-        For a categorical split, the index in ``tables`` (bool) where its table of which codes go left starts; else -1.
+        For a categorical split, the start of its table in ``tables`` (bool): whether each code goes left; else -1.
     """
     for row in range(first, last):
         split = split_of[node_of[row]]
