@@ -18,13 +18,26 @@ pytestmark = [
 WIDTHS = (360, 800, 1400)
 SWITCH = "document.querySelector('input[data-md-color-scheme]:not(:checked)').click()"
 TOO_WIDE = "Math.max(0, document.scrollingElement.scrollWidth - innerWidth)"
-# Text that has the colour of what is behind it; strokes are halos of other text, white is on a shape.
-INVISIBLE = """(() => {
-    const behind = getComputedStyle(document.body).backgroundColor;
-    const colour = (each) => getComputedStyle(each)[each.namespaceURI.endsWith("svg") ? "fill" : "color"];
-    return [...document.querySelectorAll("article svg text:not([stroke]):not([fill=white]), article p, article td")]
-        .filter((each) => each.textContent.trim() && colour(each) === behind)
-        .map((each) => each.textContent).slice(0, 5);
+# Text that can't be told from what is behind the page, by WCAG's contrast of 4.5; strokes are halos of other text, and
+# the two fills are on shapes.
+FAINT = """(() => {
+    const parts = (colour) => {  // rgb(1, 2, 3), or of a mixture color(srgb 0.1 0.2 0.3 / 0.9)
+        const [r, g, b, opacity = 1] = colour.match(/[\\d.]+/g).map(Number);
+        return [...[r, g, b].map((part) => colour.startsWith("color(") ? 255 * part : part), opacity];
+    };
+    const light = (part) => (part /= 255) <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4;
+    const brightness = ([r, g, b]) => 0.05 + 0.2126 * light(r) + 0.7152 * light(g) + 0.0722 * light(b);
+    const behind = parts(getComputedStyle(document.body).backgroundColor);
+    const contrast = (each) => {
+        const style = getComputedStyle(each), isDrawn = each.closest("svg");
+        const [r, g, b, opacity] = parts(isDrawn ? style.fill : style.color);
+        const share = opacity * (isDrawn ? style.fillOpacity : 1);
+        const seen = brightness([r, g, b].map((part, i) => share * part + (1 - share) * behind[i]));
+        return Math.max(seen, brightness(behind)) / Math.min(seen, brightness(behind));
+    };
+    const texts = 'article svg text:not([stroke]):not([fill=white]):not([fill="#010101"]), article p, article td';
+    return [...document.querySelectorAll(texts)].filter((each) => each.textContent.trim() && contrast(each) < 4.5)
+        .map((each) => `${each.textContent}: ${contrast(each).toFixed(1)}`).slice(0, 5);
 })()"""
 
 
@@ -40,17 +53,17 @@ def test_each_page_fits_and_logs_nothing(browser):
         if page.name == "404.html":  # its links begin at the root of the server
             continue
         browser.log.clear()
-        too_wide, invisible = [], []
+        too_wide, faint = [], []
         for width in WIDTHS:
             browser.show(width)
             if width == WIDTHS[0]:
                 browser.open(page)
             too_wide.append(browser.value(TOO_WIDE))
         for _ in ("light", "dark"):
-            invisible += browser.value(INVISIBLE)
+            faint += browser.value(FAINT)
             browser.value(SWITCH)
-        if any(too_wide) or invisible:
-            found[page.relative_to(SITE).as_posix(), "too wide, invisible"] = (too_wide, invisible)
+        if any(too_wide) or faint:
+            found[page.relative_to(SITE).as_posix(), "too wide, faint"] = (too_wide, faint)
         if browser.log:
             found[page.relative_to(SITE).as_posix()] = list(browser.log)
     assert found == {}
@@ -108,6 +121,13 @@ def test_the_filter_of_parameters_finds_names_of_other_libraries(browser):
         "[...document.querySelectorAll('h2.group, h3.parameter')].filter((h) => !h.hidden).map((h) => h.id)"
     )
     assert shown == ["group-rounds", "learning_rate"]
+
+
+def test_the_playground_shows_bars(browser):
+    browser.show(800)
+    browser.open(SITE / "playground.html")
+    widths = "[...document.querySelectorAll('.contributions .bar')].map((bar) => bar.getBoundingClientRect().width)"
+    assert max(browser.value(widths)) > 100  # half of the column, for the largest contribution
 
 
 def test_the_search_finds_parameters_in_a_folder(browser):

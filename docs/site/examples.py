@@ -37,6 +37,7 @@ _BEHIND = re.compile(r'<(?:rect|path)[^>]*>|<text[^>]* stroke="white"[^>]*>')
 _ROLES = re.compile(r' (?:role|aria-roledescription|aria-hidden|aria-label)="[^"]*"')
 _GRID = re.compile(r'stroke="(?:#020304|#ddd)"')
 _TEXT_COLOUR = re.compile(r'"(?:#010203|#000000|#000|black)"')
+_QUIET = re.compile(r'(<text[^>]*) fill="#666(?:666)?"')
 
 
 def draws_charts(path: Path) -> bool:
@@ -136,7 +137,7 @@ def on_page(svg: str) -> str:
 
     It is one image with a description, so its parts have no roles of their own.
     """
-    svg = _ROLES.sub("", svg)
+    svg = _QUIET.sub(r'\1 fill="currentColor" fill-opacity="0.8"', _ROLES.sub("", svg))
     svg = _TEXT_COLOUR.sub('"currentColor"', _GRID.sub('stroke="currentColor" stroke-opacity="0.2"', svg))
     # Shapes and halos of text, but not text on a coloured shape.
     return _BEHIND.sub(lambda found: found[0].replace('"white"', '"var(--md-default-bg-color, white)"'), svg)

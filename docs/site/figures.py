@@ -72,6 +72,8 @@ class Drawing:
     ) -> None:
         """Write words at a point, ``down`` pixels below it."""
         across, place = self.at(x, y)
+        if colour != INK:  # with contrast on light and on dark
+            colour = f"color-mix(in srgb, {colour} 50%, {INK})"
         self.parts.append(
             f'<text x="{across}" y="{round(place + down, 1)}" text-anchor="{anchor}" font-size="{size}" '
             f'style="fill:{colour}">{words}</text>'
