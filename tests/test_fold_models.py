@@ -107,6 +107,7 @@ def test_rows_before_the_first_part_have_no_prediction(frame):
     assert later["prediction"].is_null().equals(later["fold"].is_null())
 
 
+@pytest.mark.slow
 def test_groups_and_queries_stay_together_in_cross_validation(frame):
     options = {"exclude": ["y", "label"], "n_estimators": 1}
     ranking, splitter = {"target": "who", "objective": "rank:pairwise"}, GroupKFold(3)
@@ -119,6 +120,7 @@ def test_groups_and_queries_stay_together_in_cross_validation(frame):
         "fit, classes": fb.fit(frame, "label", folds=3, group="query", **options | {"exclude": "y"}),
         "fit, splitter": fb.fit(frame, "y", folds=splitter, group="query", **options),
         "fit, relation": fb.fit(as_relation(frame), "y", folds=3, group="query", **options),
+        "auto": fb.auto(frame, "y", group="query", quality=2, exclude=["y", "label"]),
         "fit, metric of queries": fb.fit(frame, "who", folds=3, group="query", eval_metric="ndcg", **options),
     }
     for way, validated in ways.items():
