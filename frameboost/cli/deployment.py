@@ -51,7 +51,7 @@ def add_tag(commands: Commands) -> None:
     )
     parser = add_command(commands, "tag", "Set a model's name, version, tags and baseline", _tag, example)
     add_model(parser)
-    parser.add_argument("--name", metavar="TEXT", help="what the model is called")
+    parser.add_argument("--name", metavar="TEXT", help="the model's name")
     parser.add_argument("--version", metavar="TEXT", help="its version")
     parser.add_argument(
         "--tag", type=_text, action="append", metavar="NAME=TEXT", help="a tag; may be repeated; replaces all tags"
@@ -89,8 +89,8 @@ def add_prove(commands: Commands) -> None:
     example = "frameboost prove model.json --dialect postgres --table flights | psql -v ON_ERROR_STOP=1"
     help_ = "Write the query that proves that a database scores as Python does"
     notes = (
-        "The query returns the rows that score otherwise than expected, and none is the proof. With --run it is run,\n"
-        "and the exit code is 1 where there are some."
+        "The query returns the rows with unexpected scores; an empty result is the proof. With --run it is run,\n"
+        "and the exit code is 1 if there are any."
     )
     parser = add_command(commands, "prove", help_, _prove, example, notes)
     add_model(parser)
@@ -100,7 +100,7 @@ def add_prove(commands: Commands) -> None:
         "--run",
         dest="run_in",
         metavar="FILE",
-        help="a file of DuckDB, or with --dialect sqlite of SQLite, to run the query in",
+        help="the DuckDB file (SQLite with --dialect sqlite) to run the query in",
     )
     add_text_out(parser)
 
@@ -181,7 +181,7 @@ def add_deploy(commands: Commands) -> None:
 def add_rollback(commands: Commands) -> None:
     """Add the command ``rollback``."""
     example = "frameboost rollback model.json --dialect postgres --view scored -o rollback.sql"
-    help_ = "Write the statements that roll a view back to a model that was deployed before"
+    help_ = "Write the statements that roll a view back to a previously deployed model"
     parser = add_command(commands, "rollback", help_, _rollback, example)
     add_options(parser, Model.database, "dialect")
     _add_view(parser)
@@ -221,10 +221,10 @@ def add_dbt(commands: Commands) -> None:
         parser, DatabaseModel.to_dbt, "name", "source", "output", "form", "trained", "materialized", "stamp",
         "self_test", keep=COLUMNS, unique_key=COLUMNS, where={"metavar": "CONDITION"},
         contract={"nargs": "?", "const": True, "type": pairs, "metavar": "COLUMN=TYPE,...",
-                  "help": "have dbt enforce the names and types of all columns; pass the types of columns to keep"},
+                  "help": "let dbt enforce the names and types of all columns; pass the types of kept columns"},
         baseline={"metavar": "DATA", "help": "for the drift test, the training rows; by default the model's baseline"},
         check={"metavar": "DATA", "help": "rows to add to the self-test"},
-        exposure={"type": value, "metavar": "JSON", "help": "who uses the predictions, an exposure of dbt"},
+        exposure={"type": value, "metavar": "JSON", "help": "the consumers of the predictions, a dbt exposure"},
     )  # fmt: skip
     add_database(parser)
 

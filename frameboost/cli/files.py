@@ -42,11 +42,11 @@ def add_data(parser: Parser, *, optional: bool = False) -> None:
         "(flights.duckdb::late), or '-' for standard input")  # fmt: skip
     add("--table", help="the table of a DuckDB file")
     add("--format", choices=tuple(FORMATS),
-        help="the format, whatever a file is called; standard input is recognised by its first bytes")  # fmt: skip
+        help="the file format, by default from the extension, or for standard input from the first bytes")  # fmt: skip
     add("--null-values", type=names, default=[], metavar="TOKENS",
-        help="values that are missing in text files, besides empty ones: NA,?")  # fmt: skip
-    add("--where", metavar="CONDITION", help="only the rows for which this SQL condition over the columns holds")
-    add("--fill-missing", action="store_true", help="where files lack a column of others, fill it with NULL")
+        help="strings to read as missing in text files, besides empty fields: NA,?")  # fmt: skip
+    add("--where", metavar="CONDITION", help="read only the rows that satisfy this SQL condition")
+    add("--fill-missing", action="store_true", help="fill columns that some of the files lack with NULL")
 
 
 def add_model_and_data(parser: Parser) -> None:
@@ -63,7 +63,7 @@ def add_database(parser: Parser) -> None:
         tables={"type": lambda text: pairs(text) if "=" in text else text, "metavar": "DIMENSION=TABLE,..."},
         limits={"option": "--limit", "type": partial(setting, example="text=2000000"), "action": "append",
                 "metavar": "NAME=NUMBER",
-                "help": "a number in place of the dialect's (docs/dialects.md), such as text=2000000, or none for no "
+                "help": "override a limit of the dialect (docs/dialects.md), such as text=2000000, or none for no "
                 "limit; may be repeated"},
     )  # fmt: skip
 
@@ -94,7 +94,7 @@ def add_table_out(parser: Parser, what: str, *, required: bool) -> None:
         "-o", "--out", required=required, metavar="FILE",
         help=f"{what} Parquet, CSV, NDJSON or Arrow file, a DuckDB file's table (scored.duckdb::late), or '-', CSV on "
         "stdout")  # fmt: skip
-    parser.add_argument("--replace", action="store_true", help="replace a DuckDB table that is there already")
+    parser.add_argument("--replace", action="store_true", help="replace an existing DuckDB table")
 
 
 def check_table_out(options: argparse.Namespace) -> None:

@@ -237,11 +237,11 @@ def add_explain(commands: Commands) -> None:
     parser = add_command(commands, "explain", "Explain a model's predictions", _explain, example)
     add = parser.add_argument
     add_model_and_data(parser)
-    add("--rows", type=int, metavar="N", help="the first N rows one by one, instead of a summary")
-    add("--top", type=int, default=10, metavar="N", help="how many features to show; default 10")
-    add("--keep", **COLUMNS, help="columns to show beside each row, as id,day")
+    add("--rows", type=int, metavar="N", help="explain the first N rows one by one, instead of a summary")
+    add("--top", type=int, default=10, metavar="N", help="the number of features to show; default 10")
+    add("--keep", **COLUMNS, help="columns to show with each row, such as id,day")
     add("--sample", type=int, default=10_000, metavar="N",
-        help="at most so many rows for the summary, evenly from all; default 10000")  # fmt: skip
+        help="the maximum number of rows for the summary, evenly spaced; default 10000")  # fmt: skip
     add_options(
         parser, Model.explain,
         output={"metavar": "CLASS", "help": "the output to explain, by number or label, if there are several"},
@@ -362,9 +362,9 @@ def add_reasons(commands: Commands) -> None:
     _add_here_or_there(parser)
     add_options(
         parser, DatabaseModel.explain_query, "output", "sign",
-        top={"type": int, "metavar": "N", "help": "how many reasons a row has; by default 3, or one a feature"},
+        top={"type": int, "metavar": "N", "help": "reasons per row; by default 3, at most one per feature"},
         texts={"type": pairs, "metavar": "FEATURE=TEXT,..."},
-        keep={**COLUMNS, "default": None, "help": "columns to return beside the reasons, as id,day"},
+        keep={**COLUMNS, "default": None, "help": "columns to return with the reasons, such as id,day"},
         trees={"metavar": "TABLE", "help": "the table of trees, for a query"},
     )  # fmt: skip
     parser.add_argument(
@@ -407,15 +407,19 @@ def add_drift(commands: Commands) -> None:
     help_ = "Measure the drift of rows since training, or write the query for it"
     notes = (
         "psi is the population stability index: below 0.1 a feature has changed little, above 0.25 much. With\n"
-        "--fail-above the exit code is 1 where a feature is above that."
+        "--fail-above the exit code is 1 if a feature is above that."
     )
     parser = add_command(commands, "drift", help_, _drift, example, notes)
     _add_here_or_there(parser)
     add = parser.add_argument
-    add("--baseline", metavar="DATA", help="the rows of training; by default what tag --baseline put into the model")
-    add("--time", metavar="COLUMN", help="an index for each period of this column of dates or times")
-    add("--every", default="1mo", metavar="PERIOD", help="the length of a period, as 1d, 1w, 1mo; default 1mo")
-    add("--fail-above", type=float, metavar="NUMBER", help="the largest index of a feature that is no failure")
+    add(
+        "--baseline",
+        metavar="DATA",
+        help="the training rows; by default the baseline that tag --baseline stored in the model",
+    )
+    add("--time", metavar="COLUMN", help="compute an index for each period of this column of dates or times")
+    add("--every", default="1mo", metavar="PERIOD", help="the length of a period, such as 1d, 1w, 1mo; default 1mo")
+    add("--fail-above", type=float, metavar="NUMBER", help="exit with code 1 if the index of a feature is above this")
     add_table_out(parser, "write the indices, or the query, to a", required=False)
 
 
@@ -506,10 +510,10 @@ def add_plot(commands: Commands) -> None:
     add_data(parser, optional=True)
     add("-o", "--out", required=True, metavar="FILE", help=f"the file to write: {', '.join(_ENDINGS)}")
     add("--target", metavar="COLUMN", help="the column that the model predicts")
-    add("--weight", metavar="COLUMN", help="the rows' weights")
+    add("--weight", metavar="COLUMN", help="the column of row weights")
     add("--feature", type=one_or_several, metavar="COLUMN", help="the feature, or two for partial_dependence")
-    add("--row", type=int, default=0, metavar="N", help="for waterfall, the row's number from 0; default 0")
-    add("--baseline", metavar="DATA", help="for drift, the table that was trained on")
+    add("--row", type=int, default=0, metavar="N", help="for waterfall, the row index from 0; default 0")
+    add("--baseline", metavar="DATA", help="for drift, the training rows")
     add("--time", metavar="COLUMN", help="for drift, the column of dates or times")
     add("--set", type=setting, action="append", default=[], metavar="NAME=VALUE", dest="settings",
         help="any other argument of the chart by its name in Python: top=30")  # fmt: skip
@@ -604,7 +608,7 @@ def add_report(commands: Commands) -> None:
     )
     add_options(
         parser, Model.report, "weight", "group", "label_upper_bound", "groups", "time", "by", "title",
-        target={"help": "the column of labels, or several; without it the report does not say how good the model is"},
+        target={"help": "the column of labels, or several; without it the report has no metrics"},
         training={"metavar": "DATA"},
     )  # fmt: skip
     add_options(parser, Model.predict, "base_margin")

@@ -178,17 +178,17 @@ def add_sql(commands: Commands) -> None:
               "help": "one expression a value, lists of nodes, expressions over sorted rows, common table expressions, "
               "or a query over a table of trees; default auto: the first that fits, DuckDB's fastest"},
         rows={"metavar": "N", "help": "the approximate number of rows to score, by which auto chooses"},
-        trees={"metavar": "TABLE", "help": "the table of trees, which --statements makes"},
+        trees={"metavar": "TABLE", "help": "the table of trees, which --statements creates"},
     )  # fmt: skip
     query.add_argument(
-        "--statements", action="store_true", help="the statements that make and fill the table of trees, first"
+        "--statements", action="store_true", help="write the statements that create and fill the table of trees, first"
     )
     add_options(query, Model.query, "stamp")
-    query.add_argument("--replace", action="store_true", help="replace a view or a table of that name")
+    query.add_argument("--replace", action="store_true", help="replace an existing view or table")
     how = query.add_mutually_exclusive_group()
-    how.add_argument("--view", metavar="NAME", help="a statement that makes a view of it")
-    how.add_argument("--create-table", metavar="NAME", help="a statement that makes a table of it")
-    how.add_argument("--update", metavar="COLUMN", help="a statement that writes predictions into a column")
+    how.add_argument("--view", metavar="NAME", help="write a statement that creates a view")
+    how.add_argument("--create-table", metavar="NAME", help="write a statement that creates a table")
+    how.add_argument("--update", metavar="COLUMN", help="write a statement that updates a column with the predictions")
 
 
 def _sql(options: argparse.Namespace) -> None:
@@ -245,7 +245,7 @@ def add_convert(commands: Commands) -> None:
     add("--to", default="frameboost", choices=("frameboost", "xgboost"),
         help="default frameboost: JSON, or binary if it is named .ubj")  # fmt: skip
     add("--categories", metavar="DATA",
-        help="for a model of CatBoost, which keeps only hashes of categories: a table that has them all, such as that "
+        help="for a CatBoost model, which stores only hashes of categories: a table with all of them, such as that "
         "of training")  # fmt: skip
 
 

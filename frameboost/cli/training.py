@@ -379,7 +379,7 @@ def add_refit(commands: Commands) -> None:
 def add_calibrate(commands: Commands) -> None:
     """Add the command ``calibrate``."""
     example = "frameboost calibrate late.json flights.parquet --target late --method isotonic -o sure.json"
-    help_ = "Calibrate a model's probabilities on rows that it was not trained on"
+    help_ = "Calibrate a model's probabilities on held-out rows"
     _add_change(commands, Model.calibrate, ("target", "method", "weight"), help_, example)
 
 

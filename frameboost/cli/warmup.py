@@ -106,7 +106,7 @@ def add_warmup(commands: Commands) -> None:
     help_ = "Compile kernels ahead of time, once on a machine or in an image"
     parser = add_command(commands, "warmup", help_, _warm_up, example)
     parser.add_argument(
-        "kinds", nargs="*", metavar="KIND", help=f"what to prepare for: {', '.join(_KINDS)}; default all of it"
+        "kinds", nargs="*", metavar="KIND", help=f"the kernels to compile: {', '.join(_KINDS)}; default all of it"
     )  # fmt: skip
 
 

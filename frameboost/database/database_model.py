@@ -1407,9 +1407,11 @@ class DatabaseModel:
             dbt's materialization: ``"view"``, ``"table"``, ``"ephemeral"``, ``"incremental"``, or one of an adapter. By
             default a view, or a table if the query exceeds the limit of a view. It applies to all models of a chain,
             except that those before an incremental model are views.
-        unique_key, where
-            For ``"incremental"``, one or both. ``unique_key``: the key columns; a later run replaces rows that it
-            scores again. ``where``: a predicate on the rows that a later run scores, SQL with optional Jinja:
+        unique_key
+            For ``"incremental"``: the key columns; a later run replaces rows that it scores again. An incremental model
+            needs this, ``where``, or both.
+        where
+            For ``"incremental"``: a predicate on the rows that a later run scores, SQL with optional Jinja:
             ``"loaded_at > (SELECT MAX(loaded_at) FROM {{ this }})"``. It may use any column of ``source``; in a T-SQL
             chain only columns of ``keep`` and those that the model reads.
         contract

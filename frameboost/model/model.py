@@ -1233,8 +1233,10 @@ class Model:
         ----------
         data
             As for `predict`.
-        target, weight
-            The columns of the labels, those of training, and of weights.
+        target
+            The column of labels, with the labels of training.
+        weight
+            The column of row weights.
         method
             ``"platt"``: a logistic function of the margin; ``"isotonic"``: isotonic regression. If margins rank the
             rows in reverse, ``"platt"`` warns; for a model with monotone constraints, which that would violate, the
@@ -1274,8 +1276,10 @@ class Model:
             for that share of the rows, as nearly as possible. The result is a short decimal between two probabilities.
         data
             As for `predict`: the rows to choose it on, which should not be training rows.
-        target, weight
-            The columns of the labels, those of training, and of weights.
+        target
+            The column of labels, with the labels of training.
+        weight
+            The column of row weights.
 
         Raises
         ------
