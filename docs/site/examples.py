@@ -29,7 +29,9 @@ _IDS = re.compile(r'(\bid="|url\(#|href="#)(?:chart\d+-)?')
 _INK, _FAINT = "#010203", "#020304"
 _AXIS = {"labelColor": _INK, "titleColor": _INK, "gridColor": _FAINT, "domainColor": _FAINT, "tickColor": _FAINT}
 _THEME: dict[str, Any] = {
-    "aria": False, "background": "transparent", "axis": _AXIS, "legend": {"labelColor": _INK, "titleColor": _INK},
+    "aria": False, "background": "transparent", "axis": _AXIS,
+    "axisY": {"titlePadding": 14},  # the browser's font may be wider than the one that labels are measured in
+    "legend": {"labelColor": _INK, "titleColor": _INK},
     "header": {"labelColor": _INK, "titleColor": _INK}, "title": {"color": _INK, "subtitleColor": _INK},
     "view": {"stroke": None},
 }  # fmt: skip

@@ -29,6 +29,7 @@ class Browser:
 
     def __init__(self) -> None:
         self.log: list[str] = []
+        self._shown: tuple[int, int, bool] | tuple[()] = ()
         self._ids = itertools.count(1)
         self._events: list[dict[str, Any]] = []
         self._profile = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
@@ -102,12 +103,14 @@ class Browser:
             self.log.append(f"asked for {about['request']['url']}")
 
     def show(self, width: int, *, dark: bool = False, height: int = 900) -> None:
-        """Have pages shown at a width, in light or dark."""
-        self.call(
-            "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=width < 500
-        )
-        scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
-        self.call("Emulation.setEmulatedMedia", features=[scheme])
+        """Have pages shown at a width, in light or dark. What is so already is not laid out again."""
+        if self._shown[:2] != (width, height):
+            size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 500}
+            self.call("Emulation.setDeviceMetricsOverride", **size)
+        if self._shown[2:] != (dark,):
+            scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
+            self.call("Emulation.setEmulatedMedia", features=[scheme])
+        self._shown = (width, height, dark)
 
     def open(self, page: Path, anchor: str = "") -> None:
         """Open a file and wait until it is loaded."""
