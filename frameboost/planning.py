@@ -296,7 +296,7 @@ def _is_of_queries(objective: str | Objective, eval_metric: Any) -> bool:
 def _dealt_by_group(
     source: Source, group: str, roles: Mapping[str, str], objective: str | Objective, valid: Any, folds: Any
 ) -> dict[str, str]:
-    """Return the roles without the query: the column only tells which rows stay together where rows are held out.
+    """Return the roles without the query: the column only keeps rows together when rows are held out.
 
     Raises
     ------

@@ -57,7 +57,7 @@ Codes = npt.NDArray[np.unsignedinteger]
 
 # The number of values by which a column is judged to be mostly one value.
 SAMPLE_SIZE = 1 << 10
-# Up to so many values are coded by numpy: 8,192 take 0.5 ms instead of 0.1, and the kernel takes 0.8 s to compile.
+# The maximum values to code in numpy: 8,192 take 0.5 ms instead of 0.1, and the kernel takes 0.8 s to compile.
 _MAX_IN_NUMPY = 1 << 13
 # Rows that are transposed at once, which stay in the L2 cache.
 _ROWS_AT_ONCE = 1 << 14

@@ -360,7 +360,7 @@ FloatArray = npt.NDArray[np.float64]
 # The powers of ten that a float64 holds exactly: a whole number times or through one of them is rounded once.
 _POWERS = 10.0 ** np.arange(23)
 _LARGEST_POWER = 22
-# Up to so many digits the whole number is exact, too; every float64 is the only one near its 17 digits.
+# Up to this many digits the integer is exact, too; 17 digits identify every float64.
 _MAX_EXACT_DIGITS, _MAX_DIGITS = 15, 17
 _LARGEST_SINGLE, _LARGEST = float(np.finfo(np.float32).max), float(np.finfo(np.float64).max)
 # Half the distance of float32 numbers, in relation to them, where float32 is infinite.

@@ -315,7 +315,7 @@ def cut_intervals(summaries: Sequence[Summary], n_rows: int, max_bin: int) -> li
     afters = np.searchsorted(most, targets, side="left") - 1
     intervals: list[tuple[int, int, tuple[int, ...]]] = []  # in numbers of points
     for target, after, last in zip(targets.tolist(), afters.tolist(), lasts.tolist(), strict=True):
-        if last == len(points):  # no value has so many rows below it
+        if last == len(points):  # no value has this many rows below it
             break
         if intervals and after < intervals[-1][1]:
             intervals[-1] = intervals[-1][0], last, (*intervals[-1][2], target)

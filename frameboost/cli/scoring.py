@@ -88,7 +88,7 @@ def _read(model: Model, output: str) -> list[Feature]:
 
 
 class _PredictionStream:
-    """Scores a lazy frame batch by batch as it is collected.
+    """Scores a lazy frame batch by batch during its collection.
 
     Parameters
     ----------

@@ -23,7 +23,7 @@ _pointer_of = ctypes.pythonapi.PyCapsule_GetPointer
 _pointer_of.restype, _pointer_of.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
 
 
-# Rows of a chunk from which on it is a batch: to export it takes as long as to copy so many rows.
+# Minimum rows of a chunk to be a batch: exporting it takes as long as copying this many rows.
 _LARGE = 1_000
 
 

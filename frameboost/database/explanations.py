@@ -35,7 +35,7 @@ from frameboost.trees.tree import LEAF, Tree, are_linear
 __all__ = ["Explained", "ExplanationArguments", "ExplanationOptions", "explanation_query"]
 
 _FEATURE = "feature_of_model"  # an alias like that of a row, `ROW`
-# What users are told of the other method.
+# The hint at the other method in messages.
 _DIFFERENCE = (
     "these credit each split on a row's path with the change of the mean, and favour features that are split on late; "
     "their largest one is another feature's in about a fifth of the rows"

@@ -59,7 +59,7 @@ CLICKHOUSE = Dialect(
         is_number="{x} <= inf",
         # A list of strings is converted to an Enum, which may lack some (measured, 26). https://clickhouse.com/docs/sql-reference/data-types/enum
         text="toString({x})",
-        # GROUP BY tells -0.0 from 0.0, a window does not (measured, 26).
+        # GROUP BY distinguishes -0.0 from 0.0, a window does not (measured, 26).
         part="toString({x})",
         # Of a decimal and a float the type in common is a Variant, which compares by types (measured, 26).
         double="{x} * toFloat64(1)",

@@ -40,7 +40,7 @@ DATAFUSION = POSTGRES.child(
         "real": "nanvl({x}, NULL)",
         # Decimals and floats have a decimal in common, which has no NaN (measured, 55).
         "double": "{x} * CAST(1 AS DOUBLE)",
-        # Booleans are cast to numbers. A window tells -0.0 from 0.0, GROUP BY does not (measured, 55).
+        # Booleans are cast to numbers. A window distinguishes -0.0 from 0.0, GROUP BY does not (measured, 55).
         "number": "CAST({x} AS {t})",
         "part": "CASE WHEN arrow_typeof({x}) LIKE 'Float%' AND CAST({x} AS TEXT) = '-0.0' THEN '0.0' "
         "ELSE CAST({x} AS TEXT) END",

@@ -340,7 +340,7 @@ class GrownNodes:
     left
         int64 (nodes,): the left child, -1 in a leaf; the right child follows it.
     table, goes_left
-        int64 (nodes,) and bool: the start of a split's codes in ``goes_left``, which tells which codes go left.
+        int64 (nodes,) and bool: the start of a split's codes in ``goes_left``: whether each goes left.
     gain, cover, value
         float64 (nodes,): the gain of the split, H, and the value of the node as a leaf.
     """
@@ -503,7 +503,7 @@ def check_engine(engine: object, contract: type, name: str) -> None:
         expected = expected.replace(parameters=list(expected.parameters.values())[1:])  # without self
         try:
             has = inspect.signature(getattr(engine, method))
-        except ValueError:  # a builtin, which tells nothing
+        except ValueError:  # a builtin without a signature
             continue
         if not _takes(has, expected):
             raise ParameterError(

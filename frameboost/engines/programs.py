@@ -476,7 +476,7 @@ def log_of(values):  # type: ignore[no-untyped-def]
 
 # A call for more rows compiles the kernel at once.
 _MAX_ROWS = 1 << 18
-# By numpy a row takes some 40 ns longer, and the kernel five seconds to compile.
+# In numpy a row takes about 40 ns longer, and the kernel takes five seconds to compile.
 _compiling_later = CompileLater(compute_gh, most=1 << 24)
 
 

@@ -20,13 +20,13 @@ from frameboost.engines.contract import EngineRequest
 
 __all__ = ["MAX_VALUES", "kernel_pays", "read_few"]
 
-# Rows × features: so many are summed on one thread in the time that a few queries take to plan.
+# Rows × features that one thread sums in the planning time of a few queries.
 MAX_VALUES = 1 << 19
 # A query of more features takes as much longer to plan, so that they may have MAX_VALUES / _FEATURES rows, 4096.
 _FEATURES = 128
-# So many values take 256 MB.
+# This many values take 256 MB.
 _MAX_OF_ALL = 1 << 25
-# With so many threads group-bys take as long as a kernel.
+# The number of threads with which group-bys are as fast as a kernel.
 _MAX_THREADS = 6
 
 

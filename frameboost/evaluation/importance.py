@@ -67,7 +67,7 @@ def permutation_importance(
                 return deal(lambda dealt: sign * table.metric(target, named, one, dealt))
     source, roles = open_labelled(ensemble, data, target, weight, label_upper_bound, group)
     read = list(dict.fromkeys([*ensemble.read_names, *roles.values()]))
-    # A feature's column may have a role besides, in which it stays as it is.
+    # A feature's column may also have a role, in which it is not permuted.
     copies = {role: free_name(f"{name}_{role}", read) for role, name in roles.items()}
     columns = dict(zip(read, read, strict=True)) | {copies[role]: name for role, name in roles.items()}
     if isinstance(source, RelationSource) and not _fits(source.count_rows() * len(columns)):

@@ -116,7 +116,7 @@ def _date_literal(days: int) -> str:
 
 def _time_literal(kind: FeatureType, unit: str, number: int) -> str:
     if kind.family == "duration":
-        # INTERVAL counts microseconds. Rounding a threshold up to them leaves every comparison x < threshold as it is.
+        # INTERVAL counts microseconds. Rounding a threshold up to them changes no comparison x < threshold.
         times, parts = _PER_MICROSECOND[unit]
         return f"to_microseconds({-(-number * times // parts)})"
     zone = "+00" if kind.family == "timestamptz" else ""

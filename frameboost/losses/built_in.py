@@ -850,7 +850,7 @@ OTHER_NAMES: Mapping[str, str | None] = {
     **dict.fromkeys(("multiclass", "softmax"), "multi:softprob"),
     "lambdarank": "rank:ndcg",
 }  # fmt: skip
-"""The objective here of each of LightGBM's, and of scikit-learn's losses; None is the one that the target asks for."""
+"""The objective here of each of LightGBM's, and of scikit-learn's losses; None is the default for the target."""
 
 ALPHAS: Mapping[str, str] = {"quantile": "quantile_alpha", "huber": "huber_slope"}
 """What LightGBM's ``alpha`` is of these objectives, which of others is XGBoost's, the L1 penalty."""

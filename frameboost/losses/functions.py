@@ -139,7 +139,7 @@ def name_of_function(function: Callable[..., Any]) -> str:
 def _signature(function: Callable[..., Any]) -> inspect.Signature | None:
     try:
         return inspect.signature(function)
-    except (TypeError, ValueError):  # a builtin, which tells nothing
+    except (TypeError, ValueError):  # a builtin without a signature
         return None
 
 

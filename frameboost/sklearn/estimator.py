@@ -85,7 +85,7 @@ _OF_ESTIMATORS = {
 _DEFAULTS |= {item.name: item.default for item in fields(Parameters) if item.name not in FROM_THE_DATA}
 _DEFAULTS |= _OF_ESTIMATORS
 
-# scikit-learn's: early stopping by itself takes so many rounds, and "auto" stops from more rows than this.
+# scikit-learn's defaults: the rounds of early stopping, and the rows above which "auto" stops early.
 _PATIENCE, _MANY_ROWS = 10, 10_000
 # The kinds of `Model.importance` by XGBoost's and LightGBM's names.
 _IMPORTANCES = {

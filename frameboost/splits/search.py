@@ -587,7 +587,7 @@ def _candidate(histogram, left, positions, largest):  # type: ignore[no-untyped-
 
 # --- the rows of a child, where they are counted ----------------------------------------------------------------------
 
-# ``rows`` is a tuple: float64 (bins + 1, 2), the number of rows of each bin of a feature in place of g, the missing bin
+# ``rows`` is a tuple: float64 (bins + 1, 2), the number of rows of each bin of a feature instead of g, the missing bin
 # last; the number of rows of the node; and the least of a child.
 
 

@@ -45,7 +45,7 @@ from frameboost.tuning.trials import MOST_READ, Deadline, Fold, Trial, Trials
 __all__ = ["auto"]
 
 _BINARY, _OF_CLASSES = "binary:logistic", ("multi:softprob", "multi:softmax")
-# Up to so many values several fits run side by side.
+# The maximum number of values for concurrent fits.
 _MAX_VALUES_AT_ONCE = 2**22
 _LAST_ROWS = "last 20%"
 # At least so many rows, where there are, are those of the model's baseline: an index of drift is uncertain by 0.001.

@@ -117,12 +117,12 @@ class Plan:
         )
 
 
-# Up to so many rows fits have fewer bins. On 65 tables of up to 20,000 rows 128 in place of 256 take 7 % less time, and
+# Maximum rows for fits with fewer bins. On 65 tables of up to 20,000 rows 128 instead of 256 take 7 % less time, and
 # errors are the same in the geometric mean.
 _FEW_ROWS = 1 << 15
-# On how many folds to train data of at most so many values.
+# The number of folds for data of at most this many values.
 _FOLDS_BY_VALUES = ((2**22, 10), (2**25, 3))
-# Of how many values at most to try what takes several times as long.
+# The maximum number of values to try options that take several times as long.
 MAX_VALUES_OF_SLOPES, _SLOW = 2**22, ("linear_tree", "multi_strategy")
 _SYMMETRIC = {"grow_policy": "symmetric", "max_depth": 6}
 _LEAFWISE = {"grow_policy": "lossguide", "max_depth": 0, "max_leaves": 16}

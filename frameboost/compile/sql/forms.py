@@ -268,7 +268,7 @@ class ScoringQuery:
         return when_free(lambda: estimated_rows(sql, source)) if where is None else None
 
     def most_of_step(self, most: int | None, why: str, steps: str) -> int:
-        """Return the maximum bytes of a step of a `chain` of ``steps``; ``why`` tells why one query is too large.
+        """Return the maximum bytes of a step of a `chain` of ``steps``; ``why`` says why one query is too large.
 
         Raises
         ------

@@ -41,7 +41,7 @@ _DEEPEST_LISTED = 8
 _MOST_COLUMNS, _ROOM = 800, 5_000
 # Bytes of a factor; most have twice as many and more.
 _BYTES_A_FACTOR = 30
-# Digits of numbers: Python's Shapley values have some 15.
+# Digits of numbers: Python's Shapley values have about 15.
 _DIGITS = 15
 # Names and values of SQL, about.
 _TERM = re.compile(r"[\w.]+")

@@ -161,7 +161,7 @@ class SqlModel:
     def every_tree(self) -> Sequence[Tree]:
         """Return the trees of all margins."""
         if len(self.trees) == 1:
-            return self.trees[0]  # as it is, which may be by columns
+            return self.trees[0]  # unchanged, possibly as columns
         return [tree for of_output in self.trees for tree in of_output]
 
     @cached_property
@@ -191,7 +191,7 @@ class SqlModel:
 
     @property
     def is_unread(self) -> bool:
-        """Whether there are so many trees that nobody reads the SQL: it is then short, with other numbers and names."""
+        """Whether the SQL has too many trees to be read by people: then numbers and names are shortened."""
         return self.is_part or sum(map(len, self.every_tree())) >= _MIN_UNREAD
 
     @property
@@ -251,7 +251,7 @@ class SqlModel:
         return base if isinstance(base, str) else self.writer.literal(base, number)
 
     def with_offset(self, number: int, margin: str) -> str:
-        """Return a margin plus its offset, which is added last, as it is on no grid."""
+        """Return a margin plus its offset, which is added last because it is not on a grid."""
         offset = self.offsets[number] if number < len(self.offsets) else None
         return margin if offset is None else f"({margin} +{LINE}{offset.value})"
 

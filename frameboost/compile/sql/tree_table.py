@@ -293,7 +293,7 @@ class _Walk:
         self._columns = {f: replace(columns[f], name=f"{ROW}.{columns[f].name}") for f in self.features}
 
     def through(self, stages: Stages, depth: int, output: int | None = None) -> tuple[str, str]:
-        """Add the stages of so many steps, for the trees of one output or of all; return the row and node columns."""
+        """Add the stages of these steps, for the trees of one output or of all; return the row and node columns."""
         row, node = stages.reserve(2)
         stages.number_rows(row)
         for level in range(depth):

@@ -80,7 +80,7 @@ class _Host:
 
     def __init__(self, address: str) -> None:
         self.address = address
-        self.held: Future[Any] | None = None  # as long as it is held, the actor lives
+        self.held: Future[Any] | None = None  # keeps the actor alive
         self.actor: Any = None
 
 
@@ -103,7 +103,7 @@ class DaskShard:
         self.contents: list[str] | None = None  # of the partitions: a hash each, once they have been computed
         self.log = ReplayLog()
         self.host: _Host | None = None
-        self.is_open = False  # whether the host's actor has been told the plan
+        self.is_open = False  # whether the host's actor has the plan
         self.n_losses = 0  # since the last answer
 
 

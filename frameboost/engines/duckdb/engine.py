@@ -98,7 +98,7 @@ _MAX_IN_A_LIST = 4
 # --- where the features are -------------------------------------------------------------------------------------------
 
 
-# Returns the columns to store in place of codes and keys, given the largest value of each of these.
+# Returns the columns to store instead of codes and keys, from the largest value of each.
 Packing = Callable[[Mapping[str, int]], list[str]]
 
 
@@ -485,7 +485,7 @@ class TableEngine:
         offsets: Mapping[str, float] | None = None,
     ) -> dict[str, float]:  # fmt: skip
         """See `ShardEngine.compute_gradients`."""
-        self.gradients.drop()  # first, as it is the largest of the tables that each round replaces
+        self.gradients.drop()  # first: the largest of the tables that each round replaces
         largest = largest_magnitudes(self, gradients)
         numbers = {**rounded_on(offsets or grid_offsets(largest, self.n_rows), gradients), **others}
         rows, names = self.query()

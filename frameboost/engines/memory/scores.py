@@ -123,7 +123,7 @@ def _by_argsort(score: FloatArray, positive: FloatArray, negative: FloatArray) -
 
 
 _BUCKET_BITS = 17
-# Up to so many rows of a bucket are sorted by insertion; many of them are equal.
+# The maximum rows of a bucket for an insertion sort; many of them are equal.
 _FEW = 64
 # How many crowded buckets there is room for.
 MAX_CROWDED = 256

@@ -546,7 +546,7 @@ class ExactSums:
         """Return the largest magnitude of each result, and its sum on the grid of its offset."""
         if n_rows <= _BLOCK:
             self._make_room(plan)
-            block = [np.ascontiguousarray(column, np.float64) for column in columns]  # as it is, if it is one
+            block = [np.ascontiguousarray(column, np.float64) for column in columns]  # no copy of a contiguous float64
             return compute_all(
                 program, plan.results, block, n_rows, plan.offsets, self._rounded, plan.addresses, self._workers
             )

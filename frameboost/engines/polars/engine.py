@@ -40,7 +40,7 @@ from frameboost.trees.linear_leaves import LinearColumns
 
 __all__ = ["PolarsEngine", "child_of_row", "sum_by_bin"]
 
-# Histograms are summed of so many rows at a time, as rows of some nodes are copied.
+# The rows per pass of histograms, as rows of some nodes are copied.
 _ROWS_AT_ONCE = 1 << 22
 # The streaming engine sums some 4,096 groups of rows as they come, and sets rows of others aside. Not each key finds
 # room, so with more than half as many keys it takes longer than for the nodes in two parts.

@@ -222,7 +222,7 @@ class SparkJob:
         try:
             self._session.addTag(self._tag)
             rows.collect()
-        except BaseException as error:  # which `check` tells
+        except BaseException as error:  # reported by `check`
             self._error = error
 
     # --- tasks --------------------------------------------------------------------------------------------------------
@@ -324,7 +324,7 @@ def _function(schema: pa.Schema, names: list[str], scheduler: str) -> Callable[[
         from pyspark import TaskContext
 
         context = TaskContext.get()
-        if context is not None:  # polars takes all cores of the machine unless it is told before its import
+        if context is not None:  # polars takes all cores of the machine unless set before its import
             os.environ.setdefault("POLARS_MAX_THREADS", str(context.cpus()))
         from frameboost.engines.spark.task import hold
 
@@ -438,7 +438,7 @@ class _RemoteDriver:
 
         server = self._session.client.host.strip("[]")
         address: str = get_ip(server, 80)  # type: ignore[no-untyped-call]
-        # Of a server on this machine, executors on other machines are told another address.
+        # Executors on other machines need another address of a server on this machine.
         return (
             str(self._session.conf.get("spark.driver.host")) if ipaddress.ip_address(address).is_loopback else address
         )

@@ -111,14 +111,14 @@ class DuckDBRecordEngine(DuckDBEngine):
         return self._row_gh
 
     def may_be_in_memory(self, n_bytes: int) -> bool:
-        """Whether so many bytes per row fit in memory, and are of use there."""
+        """Whether this many bytes per row fit in memory and speed up the fit."""
         return (
             self.sums_by_kernel and not self.is_shard and self.keeps_order
             and self._may_take(n_bytes) and self.session.can_show()
         )  # fmt: skip
 
     def _may_take(self, n_bytes: int) -> bool:
-        """Whether so many bytes per row fit in memory."""
+        """Whether this many bytes per row fit in memory."""
         return self.n_rows * n_bytes <= self.session.memory_limit * _SHARE
 
     @property

@@ -26,7 +26,7 @@ __all__ = ["StarDimension", "StarTables"]
 _MAX_CODES = 1 << 28
 # With fewer attributes the facts get the codes alone: to read a key takes as long as to read some codes.
 _MIN_ATTRIBUTES = 2
-# Rows with the same codes become one key if there are at most so many times as many different ones as rows.
+# Rows with the same codes become one key if the share of distinct ones is at most this.
 _MERGED = 0.5
 # A key is the number of the row if there are fewer rows than this for each that facts refer to.
 _ROWS_A_KEY = 2

@@ -303,7 +303,7 @@ def _compute_share(  # type: ignore[no-untyped-def]
         stop = min(start + _ROWS, last)
         of_block = compute_to(instructions, constants, addresses, results, start, stop, offsets, gh, 0)
         for k in range(2):
-            # NaN is larger than any number, as it is among the bits of magnitudes.
+            # NaN is larger than any number, as in the bits of magnitudes.
             is_larger = of_block[0][k] > largest[share, k] or of_block[0][k] != of_block[0][k]
             largest[share, k] = of_block[0][k] if is_larger else largest[share, k]
             totals[share, k] += of_block[1][k]
