@@ -130,14 +130,15 @@ _DEPTHWISE = {"grow_policy": "depthwise", "max_depth": 5}
 _SHALLOW = {"grow_policy": "symmetric", "max_depth": 4}
 _ONE = Recipe("symmetric", (_SYMMETRIC,))
 _MIXED = Recipe("symmetric and leafwise", (_SYMMETRIC, _LEAFWISE))
-_LINEAR = Recipe("linear", ({"grow_policy": "symmetric", "max_depth": 5, "linear_tree": True},))
+_SLOPES = {"grow_policy": "symmetric", "linear_tree": True}
+_LINEAR = Recipe("linear", ({**_SLOPES, "max_depth": 5}, {**_SLOPES, "max_depth": 4}))
 _VECTOR = Recipe(
     "for all outputs",
     ({"grow_policy": "symmetric", "max_depth": 5, "reg_lambda": 0.3, "multi_strategy": "multi_output_tree"},),
 )
 _ALL_ROWS = {"subsample": 1.0, "colsample_bylevel": 1.0}
 _UNSAMPLED = Recipe("all rows", ({**_SYMMETRIC, **_ALL_ROWS}, {**_LEAFWISE, **_ALL_ROWS}))
-_RIVALS = (Rival(_LINEAR, 0.2, 3), Rival(_VECTOR, 0.3, 3), Rival(_UNSAMPLED, 0.3, 5))
+_RIVALS = (Rival(_LINEAR, 0.3, 5), Rival(_VECTOR, 0.3, 3), Rival(_UNSAMPLED, 0.3, 5))
 _EACH = (_ONE, Recipe("leafwise", (_LEAFWISE,)), Recipe("depthwise", (_DEPTHWISE,)), Recipe("shallow", (_SHALLOW,)))
 
 
