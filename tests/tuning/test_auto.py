@@ -294,7 +294,7 @@ def test_ten_rows_are_enough():
     [
         ({"quality": 6}, "quality must be an integer from 1 to 5, not 6"),
         ({"time_limit": 0}, "time_limit must be a number from 0.001 to 1e"),
-        ({"tree_method": "exact"}, "auto trains with tree_method='hist', as 'exact' has not all"),
+        ({"tree_method": "exact"}, "auto trains with tree_method='hist', as 'exact' can't grow all of its trees"),
         ({"coverage": 1}, "coverage must be between 0 and 1"),
         ({"time_limit": 0.001}, "time_limit=0.001 is too short for one fit, whose first round ended .* seconds after"),
         ({"valid": 0.2}, "auto takes no valid; it holds out rows by itself"),
