@@ -7,7 +7,7 @@ import duckdb
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 
 import frameboost as fb
@@ -91,6 +91,7 @@ def twin_tree(x, y, w, cuts, p, directions, sets):
     def best(rows, lower, upper, path):
         """Return gain, feature, threshold, whether missing goes left, and the rows and the weight of each side."""
         own, found = objective(rows, weigh(rows, lower, upper)), None
+        partitions = {}  # partition -> gain
         most = 1e-6 if cuts is None else max(1e-6, np.nextafter(gamma, 0.0))
         for feature in range(x.shape[1]):
             if path and feature not in path and not any(path | {feature} <= s for s in sets):
@@ -108,8 +109,11 @@ def twin_tree(x, y, w, cuts, p, directions, sets):
                     if threshold is not None and directions[feature] * (b - a) < 0:
                         continue
                     gain = objective(left, a) + objective(right, b) - own
+                    partitions[frozenset([tuple(left), tuple(right)])] = gain
                     if gain > most + (1e-9 if found else 0.0):  # the first of ties
                         found, most = (gain, feature, threshold, missing_left, left, right, a, b), gain
+        if found is not None and sum(abs(gain - found[0]) < 1e-9 for gain in partitions.values()) > 1:
+            reject()  # which of different partitions of the same gain is the best one, rounding decides
         return found
 
     def grow(rows, depth, lower, upper, path):
