@@ -169,7 +169,7 @@ def mae(label, prediction):
     *((target, {}, options) for target, options in IN_QUERIES), ("y", {"base_margin": "w"}, {"weight": "w"}),
     ("y", {}, {"eval_metric": mae}), ("grade", {"objective": "rank:ndcg", "group": "query"},
                                       {"group": "query", "eval_metric": "ndcg@3"}),
-], ids=str)  # fmt: skip
+])  # fmt: skip
 def test_a_relation_larger_than_memory_is_permuted_by_queries(frame, target, fit, options, monkeypatch):
     model = fitted(frame, target, **fit)
     with duckdb.connect() as con:
