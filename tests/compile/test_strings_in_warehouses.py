@@ -129,7 +129,7 @@ def test_literals_are_proof_against_modes(database, on, off):
 @pytest.mark.parametrize("dialect", ["spark", "databricks"])
 def test_names_that_the_database_would_replace_are_refused(dialect):
     model = made([Feature("${env:PATH}", FeatureType("int64"))], [grown((0, 1, "right", 0.0, 1.0))])
-    with pytest.raises(ParameterError, match=r"'\$\{env:PATH\}' holds '\$\{', from which on .* replaces text"):
+    with pytest.raises(ParameterError, match=r"'\$\{env:PATH\}' holds '\$\{', which .* substitutes"):
         model.sql(dialect=dialect)
     assert "`x` < 1" in model.sql(dialect=dialect, columns={"${env:PATH}": "x"})
 

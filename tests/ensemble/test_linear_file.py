@@ -95,7 +95,7 @@ def off_the_grid(found: dict) -> None:
             "has no linear leaf",
         ),
         (lambda found: found["trees"][0].update(linear=[1] * len(found["trees"][0]["feature"])), "null or an object"),
-        (lambda found: linear_leaf(found)[1].update(terms=[]), "1 to 5 terms"),
+        (lambda found: linear_leaf(found)[1].update(terms=[]), "1 to 6 terms"),
         (lambda found: linear_leaf(found)[1].update(terms=[4]), "a list of objects"),
         (lambda found: linear_leaf(found)[1].update(constant="x"), '"constant" must be a finite number'),
         (lambda found: linear_leaf(found)[1].update(other=1), 'unknown field "other"'),

@@ -273,7 +273,7 @@ def test_models_of_several_targets_are_compared(frame):
 @cases(("arguments", "message"), [
     ((None, "model", "y"), "first must be a Model, as fb.fit and fb.load return it, not None"),
     (("model", "m.json", "y"), "second must be a Model, as fb.fit and fb.load return it, not 'm.json'"),
-    (("model", "model", ["y"]), "target must be a column name, not \\['y'\\]"),
+    (("model", "model", ["y", "grade"]), "the model predicts 1 target, not 2"),
     (("model", "labels", "y"), "target 'y' has"),
 ])  # fmt: skip
 def test_what_is_no_model_is_not_compared(frame, arguments, message):

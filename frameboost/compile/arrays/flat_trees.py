@@ -169,15 +169,13 @@ class TreeArrays:
         A base is one number, or one per row. ``in_parallel``: whether threads share the rows.
         """
         refuse_linear("this way of scoring", is_linear=self.is_linear)
-        sums = []
-        for conditions, base in zip(self._conditions_of_outputs, base_margins, strict=False):
-            total = np.full(len(codes), base)
+        sums = [np.full(len(codes), base) for base in base_margins]
+        for total, conditions in zip(sums, self._conditions_of_outputs, strict=False):  # the last may have no trees
             if in_parallel:
                 add = partial(sum_leaves, codes, *conditions, self.value)  # type: ignore[call-arg]
                 self._over_rows(len(codes), add, total)
             else:
                 sum_leaves(codes, *conditions, self.value, 0, len(codes), total)  # type: ignore[call-arg]
-            sums.append(total)
         return sums
 
     @cached_property
