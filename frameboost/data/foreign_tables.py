@@ -111,7 +111,7 @@ def way_out(data: Any) -> str:
         return ", which can't be read back; pass the frame that it was made of, with the labels as a column"
     if isinstance(data, Path):
         frame = f"pl.scan_csv({shown(str(data))})"
-        return f", and the name of {data.name} tells no format; pass it as a frame, such as {frame}"
+        return f", and the format of {data.name} cannot be inferred from its name; pass it as a frame, such as {frame}"
     if callable(getattr(data, "cursor", None)) or hasattr(data, "raw_connection"):
         return ", not one of its tables; pass fb.table(connection, 'flights')"
     return (

@@ -52,7 +52,7 @@ def _way_out(predicate: str) -> str:
         return "; a share of the rows is a number, valid=0.2"
     if os.path.isfile(predicate):  # noqa: PTH113, as Path.is_file raises for a text that is too long for a path
         way = advice(f"are valid=pl.scan_csv({shown(predicate)})", "are read if it has a suffix such as .csv")
-        return f"; the rows of this file, whose name tells no format, {way}"
+        return f"; the format of this file cannot be inferred from its name, and its rows {way}"
     return ""
 
 

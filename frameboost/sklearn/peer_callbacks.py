@@ -60,7 +60,7 @@ class _NoModel:
 
     def __getattr__(self, name: str) -> NoReturn:
         raise _NoModelError(
-            f"a callback asks for {shown(name)} of the model in training; callbacks are given metrics, and no model"
+            f"a callback reads {shown(name)} of the model, which exists only after training; callbacks receive metrics"
         )
 
 

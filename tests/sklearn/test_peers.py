@@ -198,7 +198,7 @@ def test_a_callback_has_no_model_to_ask():
             assert not hasattr(model, "num_trees")
             model.save_model("m.json")
 
-    with pytest.raises(fb.ParameterError, match=r"^a callback asks for 'save_model' of the model in training"):
+    with pytest.raises(fb.ParameterError, match=r"^a callback reads 'save_model' of the model"):
         fb.FrameBoostRegressor(n_estimators=2, callbacks=[Asks()]).fit(X, Y)
 
 
