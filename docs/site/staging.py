@@ -210,16 +210,17 @@ def _by_purpose(kind: type) -> str:
 def _with_thumbnails(text: str, charts: Mapping[str, Sequence[str]]) -> str:
     r"""Return the page of the gallery with its list as cards, each with the first chart of its page.
 
-    >>> print(_with_thumbnails("# Gallery\n\n- [Churn](churn.md): who leaves.\n", {"gallery/churn.md": ["<svg/>"]}))
+    >>> print(_with_thumbnails("# Gallery\n\n- [Churn](churn.md): by `fit`.\n", {"gallery/churn.md": ["<svg/>"]}))
     # Gallery
     <BLANKLINE>
     <div class="gallery">
-    <a href="churn.html"><svg/><b>Churn</b> who leaves.</a>
+    <a href="churn.html"><svg/><b>Churn</b> by <code>fit</code>.</a>
     </div>
     """
 
     def card(found: re.Match[str]) -> str:
         title, page, about = found.groups()
+        about = re.sub(r"`([^`]+)`", r"<code>\1</code>", about)  # Markdown in HTML is not rendered
         chart = renamed(charts[f"gallery/{page}.md"][0], f"{page}-")
         return f'<a href="{page}.html">{chart}<b>{title}</b> {about}</a>'
 

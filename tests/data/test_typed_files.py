@@ -123,7 +123,9 @@ def test_messages_name_the_file_or_the_column():
     Path("rows.txt").write_text("x\n1\n")
     with pytest.raises(fb.ParameterError, match=r"and its rows are valid=pl.scan_csv\('rows.txt'\)$"):
         fb.fit(TRAIN, "y", valid="rows.txt")
-    with pytest.raises(fb.DataError, match=r"^valid is a PosixPath, and the format of rows.txt cannot be inferred from its name; pass"):
+    with pytest.raises(
+        fb.DataError, match=r"^valid is a PosixPath, and the format of rows.txt cannot be inferred from its name; pass"
+    ):
         fb.fit(TRAIN, "y", valid=Path("rows.txt").absolute())
     Path("folder").mkdir()
     with pytest.raises(fb.ParameterError, match=r"^valid='folder' is neither a column [^;]*; valid columns: [^;]*\)$"):
