@@ -89,16 +89,18 @@ def best_round(regressor) -> int:
     return regressor.best_iteration_ - 1 if is_lightgbms else regressor.best_iteration
 
 
+HAS_EVAL_X = "eval_X" in signature(lightgbm.LGBMRegressor.fit).parameters  # from 4.7 on
+
+
 def test_training_stops_where_rows_to_validate_on_say_so():
     rows, rule = {"eval_set": [(X[REST], Y[REST])]}, {"early_stopping_rounds": 3}
     of_lightgbm = {"callbacks": [lightgbm.early_stopping(3, verbose=False), lightgbm.log_evaluation(0)]}
     as_lightgbm = {"eval_X": (X[REST],), "eval_y": (Y[REST],), **of_lightgbm}
-    has_eval_x = "eval_X" in signature(lightgbm.LGBMRegressor.fit).parameters  # from 4.7 on
     of_xgboost = {"callbacks": [xgboost.callback.EarlyStopping(rounds=3)]}
     kinds = [
         (fb.FrameBoostRegressor(**rule), rows), (xgboost.XGBRegressor(**rule), rows | {"verbose": False}),
         (fb.FrameBoostRegressor(), rows | of_lightgbm),
-        (lightgbm.LGBMRegressor(n_estimators=300, verbosity=-1), as_lightgbm if has_eval_x else rows | of_lightgbm),
+        (lightgbm.LGBMRegressor(n_estimators=300, verbosity=-1), as_lightgbm if HAS_EVAL_X else rows | of_lightgbm),
         (fb.FrameBoostRegressor(), as_lightgbm), (fb.FrameBoostRegressor(), rows | of_xgboost),
     ]  # fmt: skip
     for regressor, arguments in kinds:
@@ -178,12 +180,13 @@ def test_callbacks_in_the_form_of_lightgbm_read_what_it_gives(ours, theirs, y, m
         if environment.iteration == 2:
             raise PrunedError
 
-    ways = []
+    ways, held_out = [], {"eval_X": X[REST], "eval_y": y[REST]}
+    held_out = held_out if HAS_EVAL_X else {"eval_set": [(X[REST], y[REST])]}
     for kind in (theirs, ours):
         seen, named = [], []
         with pytest.raises(PrunedError):
             kind(n_estimators=5, **({"verbose": -1} if kind is theirs else {})).fit(
-                X, y, eval_X=X[REST], eval_y=y[REST], eval_metric=metrics, callbacks=[watch]
+                X, y, **held_out, eval_metric=metrics, callbacks=[watch]
             )
         ways.append((seen, named))
     assert ways[0][0] == ways[1][0]
