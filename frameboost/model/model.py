@@ -616,7 +616,7 @@ class Model:
             ``snowflake``, ``bigquery``, ``redshift``, ``trino``, ``presto``, ``athena``, ``mysql``, ``mariadb``,
             ``tsql``, ``fabric`` or ``oracle`` (``docs/dialects.md``).
         columns
-            Column names that differ from training, by feature or offset column; or a function from the name in training
+            Column names that differ from training, by feature or offset column. Or a function from the name in training
             to the name in the database, such as ``str.upper``.
         base_margin
             Columns of base margins, as for `predict`; ``columns`` renames them too.
