@@ -39,6 +39,7 @@ import polars as pl
 from frameboost.expressions.expression import DUCKDB_WRITER, Expression, SqlWriter
 
 __all__ = [
+    "OFFSET_STEPS",
     "Aggregate",
     "Aggregator",
     "Rounded",
@@ -62,7 +63,7 @@ __all__ = [
 
 # A smaller step would be subnormal, where float64 keeps no relative precision.
 _SMALLEST_EXPONENT = -1022
-_OFFSET_STEPS = 1.5 * 2.0**52
+OFFSET_STEPS = 1.5 * 2.0**52
 
 
 def grid_step(largest: float, count: int) -> float:
@@ -75,7 +76,7 @@ def grid_step(largest: float, count: int) -> float:
 
 def grid_offset(largest: float, count: int) -> float:
     """Return C such that ``(x + C) - C`` is x rounded to the nearest multiple of ``grid_step(largest, count)``."""
-    return _OFFSET_STEPS * grid_step(largest, count)
+    return OFFSET_STEPS * grid_step(largest, count)
 
 
 def grid_range(offset: float, count: int) -> tuple[float, float]:
@@ -91,7 +92,7 @@ def grid_range(offset: float, count: int) -> tuple[float, float]:
 
 def offset_step(offset: float) -> float:
     """Return the step of the grid with offset ``offset``."""
-    return offset / _OFFSET_STEPS
+    return offset / OFFSET_STEPS
 
 
 def bit_step(largest: float, bits: int) -> float:

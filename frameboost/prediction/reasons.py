@@ -13,7 +13,7 @@ import polars as pl
 from frameboost.checks.messages import did_you_mean, shown
 from frameboost.ensemble.ensemble import Ensemble
 from frameboost.errors import ParameterError
-from frameboost.expressions.grid import bit_step
+from frameboost.expressions.grid import OFFSET_STEPS, bit_step
 from frameboost.prediction.contributions import contribution_values
 from frameboost.trees.node_means import leaf_slopes
 from frameboost.trees.tree import Tree
@@ -21,7 +21,7 @@ from frameboost.trees.tree import Tree
 __all__ = ["check_no_reasons", "check_reasons", "reason_frame", "rounding_shift"]
 
 # Bits of a sum of Shapley values, by which they are compared: rounding errors are smaller, so equal ones stay equal.
-_COMPARED_BITS, _MANTISSA = 44, 52
+_COMPARED_BITS = 44
 
 
 def reason_frame(
@@ -55,7 +55,7 @@ def rounding_shift(trees: Sequence[Tree]) -> float:
     """Return the number to add and subtract to round Shapley values; 0 if these are all 0."""
     largest = sum(max(tree.value) - min(tree.value) for tree in trees)
     largest += sum(max((leaf.largest() for leaf in leaf_slopes(tree).values()), default=0.0) for tree in trees)
-    return 1.5 * 2.0**_MANTISSA * bit_step(largest, _COMPARED_BITS) if largest else 0.0
+    return OFFSET_STEPS * bit_step(largest, _COMPARED_BITS) if largest else 0.0
 
 
 def check_no_reasons(top: object, sign: object, texts: object) -> None:

@@ -443,8 +443,10 @@ class GrownArrays:
     ) -> None:  # fmt: skip
         g = grown
         self.feature, self.gain = g.feature.copy(), g.gain.copy()
-        others = [each.copy() for each in (g.bin, g.missing_left, g.left, g.cover, g.value)]
-        self.nodes = (self.feature, *others[:3], self.gain, *others[3:])
+        bin_, missing_left, left, cover, value = (
+            each.copy() for each in (g.bin, g.missing_left, g.left, g.cover, g.value)
+        )
+        self.nodes = (self.feature, bin_, missing_left, left, self.gain, cover, value)
         self.thresholds, self.categories, self.output, self.linear = thresholds, categories, output, linear
 
 

@@ -139,14 +139,14 @@ def weights_of_quantiles(rows: Rows, loss: Loss, *, is_weighted: bool) -> dict[i
 
 
 class _Growth:
-    """The common part of growths: tree samples, and rounds that need nothing before or after."""
+    """The common part of growths: tree samples, and rounds after which only linear leaves count the trees' gains."""
 
     def __init__(
         self, engine: Engine, grower: Any, loss: Loss, targets: Sequence[TreeTarget], features: FeatureSampler,
-        parameters: Parameters,
+        parameters: Parameters, linear: LinearLeaves | None = None,
     ) -> None:  # fmt: skip
         self._engine, self._grower, self._loss, self._targets = engine, grower, loss, targets
-        self._features, self._parameters = features, parameters
+        self._features, self._parameters, self._linear = features, parameters, linear
         self._rates = parameters.as_dict()
 
     def start_round(self, round_: int) -> None:
@@ -154,6 +154,9 @@ class _Growth:
 
     def end_round(self, grown: Sequence[GrownTree]) -> None:
         """See `Growth.end_round`."""
+        if self._linear is not None:
+            for each in grown:
+                self._linear.count(each.tree.feature, each.tree.gain)
 
     def weights(self) -> None:
         """See `Growth.weights`."""
@@ -175,17 +178,7 @@ class _Growth:
 
 
 class TreePerOutput(_Growth):
-    """Grows ``num_parallel_tree`` trees for each output in a round; ``linear`` chooses by their gains."""
-
-    def __init__(self, *parts: Any) -> None:
-        *shared, self._linear = parts
-        super().__init__(*shared)
-
-    def end_round(self, grown: Sequence[GrownTree]) -> None:
-        """See `Growth.end_round`."""
-        if self._linear is not None:
-            for each in grown:
-                self._linear.count(each.tree.feature, each.tree.gain)
+    """Grows ``num_parallel_tree`` trees for each output in a round."""
 
     def trees(self, round_: int) -> Iterator[GrownTree]:
         """See `Growth.trees`."""

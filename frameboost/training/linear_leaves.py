@@ -21,7 +21,7 @@ import numpy.typing as npt
 from frameboost.binning.bins import Bins
 from frameboost.engines.contract import LinearEngine, Rows, linear_role
 from frameboost.expressions.expression import Expression
-from frameboost.expressions.grid import Aggregate
+from frameboost.expressions.grid import OFFSET_STEPS, Aggregate
 from frameboost.parameters.parameters import Parameters
 from frameboost.runtime.kernel import kernel
 from frameboost.splits.search import bounded_weight
@@ -35,7 +35,6 @@ __all__ = ["LinearLeaves", "grids_of_leaves", "paths_of_leaves", "slopes_of_leav
 _MIN_ROWS = 20
 # Bits of h in the sums, at least; of numbers from the centre of a grid to its ends, at most in the sums, and in scores.
 _BITS_OF_H, _MAX_BITS_IN_SUMS, _BITS = 14, 11, 20
-_OFFSET_STEPS = 1.5 * 2.0**52
 # The numbers of a term.
 SLOPE, STEP, CENTRE, LOW, HIGH = range(5)
 # The steps of grids of numbers: beyond these, their products with slopes may leave the range of float64.
@@ -147,7 +146,6 @@ def paths_of_leaves(feature, left, ends, others, leaves, paths):  # type: ignore
     """
     count = 0
     for node in range(len(feature)):
-        split = feature[node]
         split, size = feature[node], 0
         if split != LEAF:
             for child in (left[node], left[node] + 1):
@@ -210,7 +208,7 @@ def grids_of_leaves(leaves, features, ranges, ends, offsets, terms):  # type: ig
             if not high - low > 0.0 or not _LEAST_STEP <= step <= _LARGEST_STEP or furthest > 2.0**50 * step:
                 continue
             centre = np.rint((low / 2 + high / 2) / step) * step + 0.0
-            offset, most = _OFFSET_STEPS * step, math.ldexp(step, bits)
+            offset, most = OFFSET_STEPS * step, math.ldexp(step, bits)
             features[count, size] = feature
             terms[count, size, STEP], terms[count, size, CENTRE] = step, centre
             terms[count, size, LOW] = min(max((low + offset) - (offset + centre), -most), most)
@@ -218,8 +216,8 @@ def grids_of_leaves(leaves, features, ranges, ends, offsets, terms):  # type: ig
             size += 1
         if size:
             # Of 2^bits_of_rows products, the largest have 2^bits (or its square) times as many steps as g (or h).
-            offsets[count, 0] = _OFFSET_STEPS * _bit_step(ranges[leaf, 1], 51 - bits_of_rows - bits)
-            offsets[count, 1] = _OFFSET_STEPS * _bit_step(ranges[leaf, 2], 51 - bits_of_rows - 2 * bits)
+            offsets[count, 0] = OFFSET_STEPS * _bit_step(ranges[leaf, 1], 51 - bits_of_rows - bits)
+            offsets[count, 1] = OFFSET_STEPS * _bit_step(ranges[leaf, 2], 51 - bits_of_rows - 2 * bits)
             leaves[count] = leaves[leaf]
             for k in range(size, MAX_TERMS):
                 features[count, k] = LEAF

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from frameboost.errors import ParameterError
-from frameboost.expressions.grid import on_steps
+from frameboost.expressions.grid import OFFSET_STEPS, on_steps
 from frameboost.schema.types import Feature
 
 __all__ = ["MAX_STEPS", "MAX_TERMS", "LinearColumns", "LinearLeaf", "LinearTerm", "may_have_slope", "refuse_linear"]
@@ -22,7 +22,6 @@ FloatArray = npt.NDArray[np.float64]
 MAX_TERMS = 6
 # The most steps from the centre of a grid to its ends.
 MAX_STEPS = 1 << 21
-_OFFSET_STEPS = 1.5 * 2.0**52
 _SMALLEST_NORMAL = 2.0**-1022
 _NO_FEATURE = -1
 
@@ -52,7 +51,7 @@ class LinearTerm(NamedTuple):
     @property
     def offset(self) -> float:
         """The number to add to round to the grid (see `frameboost.expressions.grid`)."""
-        return _OFFSET_STEPS * self.step
+        return OFFSET_STEPS * self.step
 
     @property
     def shift(self) -> float:
@@ -183,7 +182,7 @@ class LinearColumns:
     def read_terms(self) -> FloatArray:
         """Return float64 (leaves, `MAX_TERMS`, 5): slope, offset, shift, low and high (see `LinearTerm`)."""
         read = self.terms.copy()
-        read[..., 1] *= _OFFSET_STEPS
+        read[..., 1] *= OFFSET_STEPS
         read[..., 2] += read[..., 1]
         return read
 
