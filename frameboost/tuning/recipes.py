@@ -61,14 +61,11 @@ class Rival:
     ----------
     recipe
         The recipe.
-    room
-        Try it if the error of the other's best round is below this share of the first round's.
     most_folds
         The maximum number of folds to train it on, as its fits take long.
     """
 
     recipe: Recipe
-    room: float
     most_folds: int
 
 
@@ -138,7 +135,7 @@ _VECTOR = Recipe(
 )
 _ALL_ROWS = {"subsample": 1.0, "colsample_bylevel": 1.0}
 _UNSAMPLED = Recipe("all rows", ({**_SYMMETRIC, **_ALL_ROWS}, {**_LEAFWISE, **_ALL_ROWS}))
-_RIVALS = (Rival(_LINEAR, 0.3, 5), Rival(_VECTOR, 0.3, 3), Rival(_UNSAMPLED, 0.3, 5))
+_RIVALS = (Rival(_LINEAR, 5), Rival(_VECTOR, 3), Rival(_UNSAMPLED, 5))
 _EACH = (_ONE, Recipe("leafwise", (_LEAFWISE,)), Recipe("depthwise", (_DEPTHWISE,)), Recipe("shallow", (_SHALLOW,)))
 
 

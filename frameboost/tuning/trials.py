@@ -33,6 +33,8 @@ __all__ = ["MOST_READ", "Deadline", "Fold", "Trial", "Trials", "deciding_metric"
 MOST_READ = 2**20
 # A trial is given up from so many folds on, if its metric is behind by this share; a rival has to be ahead by this one.
 _JUDGED_FROM, _BEHIND, _AHEAD = 2, 0.03, 0.02
+# Rivals are tried if the error of the best round is below this share of the first round's.
+_ROOM = 0.3
 
 Train = Callable[..., Model]
 """Trains a plan, with ``callbacks`` and a ``checkpoint``."""
@@ -208,7 +210,8 @@ class Trials:
     def _race(self, first: Trial, rivals: Sequence[Rival]) -> list[tuple[Trial, Sequence[Fold]]]:
         """Return the trials of a recipe and its rivals on the first fold, with the folds of each; the winner is first.
 
-        Without rivals nothing is trained. By a metric of which larger values are better there is no race.
+        Without rivals nothing is trained. There is no race by a metric of which larger values are better, or where more
+        than `_ROOM` of the first round's error is left after the best one.
         """
         trials: list[tuple[Trial, Sequence[Fold]]] = [(first, self.folds)]
         if not rivals:
@@ -219,8 +222,8 @@ class Trials:
         if deciding_metric(self._metric, model.ensemble.loss)[1]:
             return trials
         left = first.score([fold.number]) / model.history.to_series(-1)[0]
-        for rival in rivals:
-            if not 0.0 < left < rival.room or not self._deadline.allows(rival.recipe.name):
+        for rival in rivals if 0.0 < left < _ROOM else ():
+            if not self._deadline.allows(rival.recipe.name):
                 continue
             trial = Trial(rival.recipe)
             self._fit([fold], trial)
