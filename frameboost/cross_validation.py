@@ -187,7 +187,7 @@ def cv(
     planned, train = plan_with(data, target, arguments | ({} if groups is None else {"folds": groups}))
     planned = replace(planned, folds=folds)
     out_of_fold = OutOfFold(cast("LocalSource", planned.source)) if return_models else None
-    plan_of_part = planned.of_part
+    plan_of_part = None
     if fpreproc is not None:
         if not isinstance(planned.data, FrameSource):
             raise DataError("fpreproc is for rows in memory, such as those of a polars or pandas frame")

@@ -30,8 +30,8 @@ from frameboost.errors import ParameterError
 __all__ = [
     "BY_NAME", "EXPLAINERS", "Check", "anything", "checked", "column", "columns", "condition_on_rows", "costs",
     "finite_numbers", "flag", "in_call", "instance_of", "is_among", "is_iterable", "is_text", "name_of", "names",
-    "not_negative", "number", "once_in_call", "slice_of_rounds", "table", "until_call_returns", "when_call_returns",
-    "whole", "word",
+    "not_negative", "number", "once_in_call", "slice_of_rounds", "table", "takes", "until_call_returns",
+    "when_call_returns", "whole", "word",
 ]  # fmt: skip
 
 # PATH_MAX of Linux. The operating system's error for a longer path would have all of it in its message.
@@ -276,16 +276,21 @@ def function_of(n: int) -> Check:
     """Return what requires a function of ``n`` arguments."""
 
     def check(argument: str, value: object) -> None:
-        try:
-            takes_them = callable(value) and inspect.signature(value).bind(*range(n)) is not None
-        except TypeError:
-            takes_them = False
-        except ValueError:  # C functions without a signature
-            takes_them = True
-        if not takes_them and value is not None:
+        if value is not None and not (callable(value) and takes(value, n)):
             raise ParameterError(f"{argument} must be a function of {n} arguments, not {shown(value)}")
 
     return check
+
+
+def takes(function: Callable[..., object], n: int) -> bool:
+    """Whether a function can be called with ``n`` arguments; C functions without a signature may be."""
+    try:
+        inspect.signature(function).bind(*range(n))
+    except TypeError:
+        return False
+    except ValueError:
+        return True
+    return True
 
 
 def path(argument: str, value: object) -> None:

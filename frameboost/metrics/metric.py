@@ -391,8 +391,6 @@ _PRECISION_RECALL = (
 
 
 def _curve(name: str, at: float | None, loss: Loss, parameters: Mapping[str, Any]) -> CurveMetric:
-    if name == "auc_mu":
-        return _of_pairs(loss)
     names = prediction_names(loss.n_outputs)
     # Labels of classes may be shares, as in XGBoost; of other labels the positive ones are one class, as in LightGBM.
     are_shares, several = bool(loss.classes) or loss.name == "reg:logistic", len(loss.labels) > 1
@@ -412,7 +410,7 @@ def _curve(name: str, at: float | None, loss: Loss, parameters: Mapping[str, Any
     return CurveMetric(name, curve, whole, tuple(scores), by_share=name == "auc" and not several)
 
 
-def _of_pairs(loss: Loss) -> CurveMetric:
+def _auc_mu(name: str, at: float | None, loss: Loss, parameters: Mapping[str, Any]) -> CurveMetric:
     """Return the mean area under the curve over pairs of classes, each ranked by the difference of its two margins.
 
     It is AUC μ (Kleiman & Page 2019, "AUCμ: a performance metric for multi-class machine learning models"), as in
@@ -420,7 +418,7 @@ def _of_pairs(loss: Loss) -> CurveMetric:
     """
     pairs = combinations(enumerate(loss.margins), 2)
     scores = tuple((Expression(f"{a} - {b}", (a, b)), _weight_of(k), _weight_of(j)) for (k, a), (j, b) in pairs)
-    return CurveMetric("auc_mu", Expression(_ROC, _SIDES), Expression(_ROC_TOTAL, _SIDES), scores, by_share=False)
+    return CurveMetric(name, Expression(_ROC, _SIDES), Expression(_ROC_TOTAL, _SIDES), scores, by_share=False)
 
 
 def _weight_of(k: int) -> Expression:
@@ -469,7 +467,7 @@ METRICS: dict[str, Callable[[str, float | None, Loss, Mapping[str, Any]], Metric
     "merror": _merror,
     "auc": _curve,
     "aucpr": _curve,
-    "auc_mu": _curve,
+    "auc_mu": _auc_mu,
     "cox-nloglik": _cox,
     "aft-nloglik": _aft,
     "interval-regression-accuracy": _aft,

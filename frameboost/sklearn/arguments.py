@@ -12,13 +12,13 @@ from typing import Any, Literal, cast
 
 import numpy as np
 
-from frameboost.checks.arguments import is_among
+from frameboost.checks.arguments import is_among, takes
 from frameboost.checks.messages import did_you_mean, listed, shown
 from frameboost.errors import ParameterError
 from frameboost.losses.built_in import ALPHAS, OTHER_NAMES
 from frameboost.metrics.metric import OTHER_NAMES as METRIC_NAMES
 from frameboost.parameters.parameters import ALIASES, FIT_ALIASES, under_our_names
-from frameboost.sklearn.peer_callbacks import PeerCallback, WatchedNames, peer_callback, takes
+from frameboost.sklearn.peer_callbacks import PeerCallback, WatchedNames, peer_callback
 
 __all__ = [
     "ByAnyName",

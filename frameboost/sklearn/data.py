@@ -121,10 +121,13 @@ def _checked(estimator: Any, X: Any, *, reset: bool) -> Any:
         )
     if isinstance(X, pl.LazyFrame):
         X = X.collect()
-    if getattr(estimator, "_has_query_column", False) and has_queries(X) if reset else has_queries_beside(estimator, X):
-        X = X.drop(columns=[_QUERIES]) if hasattr(X, "iloc") else pl.DataFrame(X).drop(_QUERIES)
     if reset:
         estimator._categorical, estimator._columns_without_names = frozenset(), None
+        drops_queries = getattr(estimator, "_has_query_column", False) and has_queries(X)
+    else:
+        drops_queries = has_queries_beside(estimator, X)
+    if drops_queries:
+        X = X.drop(columns=[_QUERIES]) if hasattr(X, "iloc") else pl.DataFrame(X).drop(_QUERIES)
     if not reset and _is_known(estimator, X):
         return X
     if not _is_table(X):

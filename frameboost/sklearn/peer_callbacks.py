@@ -7,16 +7,16 @@ change before training ends.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from inspect import signature
 from typing import Any, NamedTuple, NoReturn
 
+from frameboost.checks.arguments import takes
 from frameboost.checks.messages import shown
 from frameboost.errors import ParameterError
 from frameboost.metrics.metric import OTHER_NAMES, larger_is_better
 
-__all__ = ["PeerCallback", "WatchedNames", "peer_callback", "set_and_metric", "takes"]
+__all__ = ["PeerCallback", "WatchedNames", "peer_callback", "set_and_metric"]
 
 
 def set_and_metric(column: str) -> tuple[str, str]:
@@ -155,14 +155,3 @@ def peer_callback(callback: Any) -> PeerCallback | None:
     if callable(callback) and takes(callback, 1) and not getattr(callback, "before_iteration", False):
         return _LightGBMCallback(callback)
     return None
-
-
-def takes(callback: Callable[..., Any], n_arguments: int) -> bool:
-    """Whether a function can be called with so many arguments."""
-    try:
-        signature(callback).bind(*[None] * n_arguments)
-    except TypeError:
-        return False
-    except ValueError:  # C functions without a signature
-        return n_arguments == 2
-    return True
