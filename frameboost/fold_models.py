@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, NamedTuple, cast
 
@@ -22,7 +23,15 @@ from frameboost.parameters.parameters import under_our_names
 from frameboost.planning import FitPlan, read_once
 from frameboost.schema.types import free_name
 
-__all__ = ["FoldModel", "OutOfFold", "fold_models", "for_several_fits", "mean_of_folds", "refuse_with_folds"]
+__all__ = [
+    "FoldModel",
+    "OutOfFold",
+    "errors_without_fold",
+    "fold_models",
+    "for_several_fits",
+    "mean_of_folds",
+    "refuse_with_folds",
+]
 
 _REFUSED = {
     "valid": "it holds out each fold in turn",
@@ -146,11 +155,18 @@ def fold_models(
     strata = plan.roles["label"] if plan.stratified else None
     parts = fold_parts(source, folds, time, plan.settings.seed, groups, strata)
     for number, (training, held_out) in enumerate(parts):
-        try:
+        with errors_without_fold(number):
             model = train((plan_of_part or plan.of_part)(training, held_out))
-        except DataError as error:  # what is wrong with the rows that one is trained on may not be so of all rows
-            raise DataError(f"without fold {number + 1}, {error}") from error
         yield FoldModel(number, model, open_source(held_out))
+
+
+@contextmanager
+def errors_without_fold(number: int) -> Iterator[None]:
+    """Say in errors that they are of the rows without a fold: all rows may not have what is wrong with these."""
+    try:
+        yield
+    except DataError as error:
+        raise DataError(f"without fold {number + 1}, {error}") from error
 
 
 def for_several_fits(options: Mapping[str, Any]) -> dict[str, Any]:

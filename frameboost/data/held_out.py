@@ -23,7 +23,7 @@ import numpy as np
 import polars as pl
 
 from frameboost.checks.arguments import is_iterable, is_text
-from frameboost.checks.messages import did_you_mean, listed, shown
+from frameboost.checks.messages import counted, did_you_mean, listed, shown
 from frameboost.data.dask_source import PartitionedSource
 from frameboost.data.database_table import DatabaseTable
 from frameboost.data.duckdb_session import DuckDBSession
@@ -41,6 +41,7 @@ from frameboost.schema.types import Feature, FeatureType, Physical, column, free
 __all__ = [
     "HeldOut",
     "LastRows",
+    "count_groups",
     "count_missing",
     "deals_groups",
     "draws_of_groups",
@@ -277,8 +278,12 @@ class LastRows:
         match = _TEXT.fullmatch(text.strip())
         return None if match is None else cls(text, Fraction(match[1]), match[2].lower().rstrip("s"))
 
-    def split(self, source: TimedSource, time: str, group: str | None) -> tuple[TimedSource, TimedSource]:
+    def split(
+        self, source: TimedSource, time: str, group: str | None, *, or_last_time: bool = False
+    ) -> tuple[TimedSource, TimedSource]:
         """Return the rows before, and the last rows; in ranking queries with one of these are held out as a whole.
+
+        ``or_last_time`` holds out the rows of the last time where these are a larger share.
 
         Raises
         ------
@@ -298,13 +303,20 @@ class LastRows:
             raise DataError(
                 f"time column {shown(time)} is NULL or NaN in {times.n_missing:,} rows; set a time in every row"
             )
-        if times.last is None or times.first is None:
+        if times.last is None or (times.first is None and not or_last_time):
             raise DataError(
                 f"valid={shown(self.text)} holds out no row: the last value of time column {shown(time)} is in more "
                 "rows than that, and rows of one time stay together; set a larger share"
             )
-        first = times.first if is_share else self._before(int(times.last), kind) + 1
+        if is_share:
+            first = times.last if times.first is None else times.first
+        else:
+            first = self._before(int(times.last), kind) + 1
         parts = _split_at(source, time, kind, first, group)
+        if group is None and times.first is None and not parts[0].count_rows():
+            raise DataError(
+                f"time column {shown(time)} has one value in all rows, so that none are before the last ones"
+            )
         if group is not None and not parts[0].count_rows():
             raise DataError(
                 f"valid={shown(self.text)} holds out all rows: each group of {shown(group)} has rows among the last "
@@ -419,6 +431,8 @@ _FOLDS = (
     "positions of rows to train on and to validate on"
 )
 _FOLD = 20  # the purpose of a random key; `frameboost.training.growths` has others
+# With more rows a fold, no fold is empty by chance: e^-64 of one is left.
+_FEW_ROWS = 64
 
 
 def fold_parts(
@@ -498,34 +512,55 @@ def _rows_of(source: LocalSource, rows: pl.LazyFrame) -> pl.LazyFrame | FrameSou
 
 
 def _with_folds(source: LocalSource, folds: int, seed: int) -> tuple[LocalSource, str]:
-    """Return the rows with a fold index drawn by position, and that column's name."""
+    """Return the rows with a fold index drawn by position, and that column's name.
+
+    If a fold of few rows drew none, the rows are dealt round-robin by their draws.
+    """
     name = free_name("fold", source.names())
     drawn = with_draws(source, draw_key(seed, _FOLD), name)
+    n_rows = drawn.count_rows()
+    if n_rows < folds:
+        raise DataError(f"the data has {counted(n_rows, 'row')}; {folds} folds need as many")
     if isinstance(drawn, FrameSource):
         number = (pl.col(name) * folds).floor().cast(pl.Int64)
-        return drawn.map(lambda frame: frame.with_columns(number)), name
-    quoted = quote_identifier(name)
-    replaced = f"* REPLACE (CAST(FLOOR({quoted} * {folds}) AS BIGINT) AS {quoted})"
-    return drawn.derived(drawn.relation.project(replaced)), name
+        numbered: LocalSource = drawn.map(lambda frame: frame.with_columns(number))
+    else:
+        quoted = quote_identifier(name)
+        replaced = f"* REPLACE (CAST(FLOOR({quoted} * {folds}) AS BIGINT) AS {quoted})"
+        numbered = drawn.derived(drawn.relation.project(replaced))
+    if n_rows < _FEW_ROWS * folds and count_groups(numbered, name) < folds:
+        return _with_folds_of_strata(source, None, folds, seed)
+    return numbered, name
 
 
-def _with_folds_of_strata(source: LocalSource, strata: str, folds: int, seed: int) -> tuple[LocalSource, str]:
-    """Return the rows with a stratified fold index, and that column's name: round-robin by stratum and draw."""
+def _with_folds_of_strata(source: LocalSource, strata: str | None, folds: int, seed: int) -> tuple[LocalSource, str]:
+    """Return the rows with a fold index, and that column's name: round-robin by stratum, if there are any, and draw."""
     name = free_name("position", source.names())
     fold = free_name("fold", [*source.names(), name])
     rows, key = with_positions(source, name), draw_key(seed, _FOLD)
     if isinstance(rows, FrameSource):
-        order = pl.arg_sort_by([column(strata), draw_expr(pl.col(name), key), pl.col(name)])
+        by_stratum = [] if strata is None else [column(strata)]
+        order = pl.arg_sort_by([*by_stratum, draw_expr(pl.col(name), key), pl.col(name)])
         numbered = rows.frame.with_columns((order.arg_sort().cast(pl.Int64) % folds).alias(fold)).drop(name)
         return FrameSource(numbered.collect().lazy(), categorical=rows.categorical), fold
-    by, quoted = quote_identifier(strata), quote_identifier(name)
-    rank = f"row_number() OVER (ORDER BY {by} ASC, {draw_sql(quoted, key)} ASC, {quoted} ASC) - 1"
+    quoted = quote_identifier(name)
+    by = "" if strata is None else f"{quote_identifier(strata)} ASC, "
+    rank = f"row_number() OVER (ORDER BY {by}{draw_sql(quoted, key)} ASC, {quoted} ASC) - 1"
     ranked = with_window(rows, f"({rank}) % {folds}", fold)
     return ranked.derived(_without(ranked.relation, quoted)), fold
 
 
-def _with_folds_of_groups(source: LocalSource, groups: str, folds: int, seed: int) -> tuple[LocalSource, str]:
-    """Return the rows with the fold index of their group, and that column's name; groups are assigned in draw order."""
+def count_groups(source: LocalSource, groups: str) -> int:
+    """Return the number of groups; raise `DataError` if a column can't identify any."""
+    _check_groups(source, groups)
+    if isinstance(source, FrameSource):
+        return len(queries_of(source, groups))
+    kind = source.types()[groups]
+    assert kind is not None
+    return int(source.relation.aggregate(f"COUNT(DISTINCT {_comparable_sql(groups, kind)})").fetchall()[0][0])
+
+
+def _check_groups(source: LocalSource, groups: str) -> None:
     if groups not in source.names():
         raise DataError(f"groups column {shown(groups)} is not in the data{did_you_mean(groups, source.names())}")
     if source.types()[groups] is None:
@@ -533,6 +568,11 @@ def _with_folds_of_groups(source: LocalSource, groups: str, folds: int, seed: in
             f"groups column {shown(groups)} has type {source.type_names()[groups]}, which can't identify groups; "
             "convert it to an integer or a string"
         )
+
+
+def _with_folds_of_groups(source: LocalSource, groups: str, folds: int, seed: int) -> tuple[LocalSource, str]:
+    """Return the rows with the fold index of their group, and that column's name; groups are assigned in draw order."""
+    _check_groups(source, groups)
     name = free_name("fold", source.names())
     drawn, n_groups, n_missing = draws_of_groups(source, groups, draw_key(seed, _FOLD), name)
     if n_missing:
@@ -711,8 +751,7 @@ def draws_of_groups(source: LocalSource, group: str, key: int, name: str) -> tup
         with_draw = _comparable(group, kind).replace_strict(groups, _draws_by_rank(groups, key), default=None)
         drawn = FrameSource(frame.with_columns(with_draw.alias(name)), categorical=source.categorical)
         return drawn, len(groups), n_missing
-    text = _comparable_sql(group, kind)
-    n_groups = source.relation.aggregate(f"COUNT(DISTINCT {text})").fetchall()[0][0]
+    n_groups = count_groups(source, group)
     return _with_draws_of_groups(source, group, kind, key, name), n_groups, count_missing(source, group)
 
 

@@ -13,9 +13,9 @@ import polars as pl
 
 from frameboost.api import fit, plan_with
 from frameboost.checks.arguments import BY_NAME, checked
-from frameboost.checks.messages import shown
+from frameboost.checks.messages import counted, shown
 from frameboost.data.fingerprints import hash_of_query
-from frameboost.data.held_out import LastRows, fold_parts
+from frameboost.data.held_out import LastRows, count_groups, fold_parts
 from frameboost.data.opening import open_source
 from frameboost.data.sources import FrameSource, LocalSource, RelationSource
 from frameboost.database.drift import model_baseline
@@ -59,6 +59,8 @@ _WITHOUT = {
     "multi_strategy": {"multi_strategy", "booster", "monotone_constraints", "sampling_method", "shards"},
     "subsample": {"subsample", "colsample_bylevel", "sampling_method"},
 }
+# Two folds of two rows.
+_FEWEST_ROWS = 4
 # By how much the learning rate of a model that is too large grows, and up to where.
 _RATES, _LARGEST_RATE = (1, 2, 4, 8), 0.5
 _ROLES = ("weight", "label_upper_bound")
@@ -90,12 +92,13 @@ def auto(
 ) -> Model:
     """Train a good model without choosing settings: search, stop early, and average over folds.
 
-    Rows are assigned to five folds. For each fold a model is trained on the others, with early stopping on the held-out
-    one; three models have symmetric trees, two leafwise trees. On data with little noise, linear leaves, vector leaves
-    or trees without sampling may win a race on the first fold, and then replace them. The result is the mean as one
-    ordinary model, which has seen every row, and scores, explains and compiles to SQL like any other. Higher
-    ``quality`` trains several settings on every fold and weights them by their margins on held-out rows. The same data
-    and arguments give the same model in every engine, on any number of threads, unless a time limit ends the search.
+    Rows are assigned to five folds, or fewer if there are fewer than ten rows or five groups. For each fold a model is
+    trained on the others, with early stopping on the held-out one; three models have symmetric trees, two leafwise
+    trees. On data with little noise, linear leaves, vector leaves or trees without sampling may win a race on the first
+    fold, and then replace them. The result is the mean as one ordinary model, which has seen every row, and scores,
+    explains and compiles to SQL like any other. Higher ``quality`` trains several settings on every fold and weights
+    them by their margins on held-out rows. The same data and arguments give the same model in every engine, on any
+    number of threads, unless a time limit ends the search.
 
     Parameters
     ----------
@@ -107,8 +110,8 @@ def auto(
     time_limit : float, optional
         Seconds after which training stops; the rounds so far make the model.
     time : str, optional
-        A column of dates, times or numbers, for models that predict later rows: the last fifth of the rows is held out,
-        and finally the best settings are trained on all rows.
+        A column of dates, times or numbers, for models that predict later rows: the last fifth of the rows is held out
+        (all rows of the last time, if these are more), and finally the best settings are trained on all rows.
     groups : str, optional
         A column of group labels, such as a customer id: the rows of a group stay in one fold. It is not a feature.
     coverage : float, default 0.9
@@ -137,7 +140,7 @@ def auto(
     Raises
     ------
     ParameterError, DataError
-        As `fit`; if there are fewer rows or groups than folds, or the time limit is too short for one round.
+        As `fit`; if there are fewer than 4 rows or 2 groups, or the time limit is too short for one round.
 
     Examples
     --------
@@ -174,8 +177,11 @@ def auto(
     out_of_fold = OutOfFold(cast("LocalSource", planned.source))
     rows, columns = out_of_fold.rows, list(dict.fromkeys([*features, *planned.roles.values(), *out_of_fold.columns]))
     n_rows = rows.count_rows()
-    if n_rows < 2 * plan.folds:
-        raise DataError(f"the data has {n_rows:,} rows; auto holds out {plan.folds} folds of at least 2 rows")
+    if n_rows < _FEWEST_ROWS:
+        raise DataError(f"the data has {counted(n_rows, 'row')}; auto needs at least {_FEWEST_ROWS}")
+    groups = groups or planned.groups
+    if time is None:
+        plan = plan.with_folds(n_rows // 2 if groups is None else count_groups(rows, groups))
     # The times of survival may all be the same, as their upper bounds differ.
     judged = list(planned.target) if roles["label_upper_bound"] is None else []
     judged = _check_labels(rows, judged, n_rows)
@@ -183,12 +189,12 @@ def auto(
     if (max_bin := plan.max_bin_of(n_rows)) and "max_bin" not in arguments:
         planned = replace(planned, settings=replace(planned.settings, max_bin=max_bin))
     if time is None:
-        label, groups = planned.roles.get("label"), groups or planned.groups
+        label = planned.roles.get("label")
         folds = _folds(rows, plan, groups, seed, columns, label if planned.stratified else None)
-        if groups is None and _is_of_classes(planned) and _only_in(folds, judged) is not None:
-            folds = _folds(rows, plan, None, seed, columns, label)  # of two rows of a class one is left to learn from
+        if groups is None and _only_in(folds, judged) is not None:
+            folds = _folds(rows, plan, None, seed, columns, label)  # of two rows of a label one is left to learn from
     else:
-        folds = [_last_fold(rows, time, planned.groups, columns)]
+        folds = [_last_fold(rows, time, groups, columns)]
     _check_folds(folds, judged, planned.labels)
     watched = arguments.get("eval_metric")
     metric = None if watched is None else metrics_of(watched)[-1]
@@ -308,7 +314,7 @@ def _last_fold(source: LocalSource, time: str, group: str | None, columns: Seque
     """Return the last rows as the only fold; queries stay together."""
     last = LastRows.read(_LAST_ROWS)
     assert last is not None
-    training, held_out = last.split(source, time, group)
+    training, held_out = last.split(source, time, group, or_last_time=True)
     return Fold(0, training, held_out, columns)
 
 

@@ -95,7 +95,8 @@ class HeldOutMargins:
     def error(self, weights: Sequence[float]) -> float:
         """Return the mean over folds of the metric of the weighted mean of margins; less is better."""
         margins = self._means(weights)
-        evaluation = _of_base_margins(self._ensemble).evaluate(
+        model = _of_base_margins(replace(self._ensemble, labels=()))  # the rows of folds have class indices
+        evaluation = model.evaluate(
             self._rows.with_columns(margins), self._target, by=_FOLD, base_margin=[margin.name for margin in margins],
             eval_metric=self._metric, **self._roles,
         )  # fmt: skip

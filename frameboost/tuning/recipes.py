@@ -106,6 +106,11 @@ class Plan:
         plan = replace(self, trained=min(self.trained, most))
         return plan if n_values <= MAX_VALUES_OF_SLOPES else plan.without(*_SLOW)
 
+    def with_folds(self, most: int) -> Plan:
+        """Return the plan with at most this many folds, and at least two."""
+        folds = max(2, min(self.folds, most))
+        return replace(self, folds=folds, trained=min(self.trained, folds))
+
     def without(self, *settings: str) -> Plan:
         """Return the plan without recipes that have one of these settings."""
         recipes = tuple(each for each in self.recipes if not any(map(each.has, settings)))

@@ -19,6 +19,7 @@ from frameboost.checks.messages import shown
 from frameboost.data.opening import open_source
 from frameboost.data.sources import RelationSource, read_relation
 from frameboost.errors import DataError, ParameterError
+from frameboost.fold_models import errors_without_fold
 from frameboost.losses.loss import Loss
 from frameboost.metrics.metric import Metric, as_function, larger_is_better, why_not_finite
 from frameboost.model.model import Model
@@ -136,8 +137,8 @@ class Trial:
 class _MustBeFinite:
     """A callback of a fit that ends a search by a metric without a finite value, which would never stop."""
 
-    def __init__(self, fold: int, patience: int | None) -> None:
-        self._fold, self._patience, self._is_finite = fold, patience, False
+    def __init__(self, patience: int | None) -> None:
+        self._patience, self._is_finite = patience, False
 
     def __call__(self, round_: int, metrics: Mapping[str, float]) -> None:
         """Raise `DataError` if no round has had a finite value for as long as early stopping waits."""
@@ -146,7 +147,7 @@ class _MustBeFinite:
         if not self._is_finite and self._patience is not None and round_ >= self._patience:
             name = name.removeprefix("valid_")
             raise DataError(
-                f"eval_metric {shown(name)} is {value} on fold {self._fold + 1} after each of {round_} rounds"
+                f"eval_metric {shown(name)} is {value} on that fold after each of {round_} rounds"
                 f"{why_not_finite(name)}; settings and rounds can't be chosen by it: set another eval_metric"
             )
 
@@ -221,8 +222,8 @@ class Trials:
         model = first.models[fold.number]
         if deciding_metric(self._metric, model.ensemble.loss)[1]:
             return trials
-        left = first.score([fold.number]) / model.history.to_series(-1)[0]
-        for rival in rivals if 0.0 < left < _ROOM else ():
+        has_room = 0.0 < first.score([fold.number]) < _ROOM * model.history.to_series(-1)[0]
+        for rival in rivals if has_room else ():
             if not self._deadline.allows(rival.recipe.name):
                 continue
             trial = Trial(rival.recipe)
@@ -309,8 +310,9 @@ class Trials:
 
             path = self._checkpoint / f"{recipe.name}-{plan.settings.learning_rate}-{fold.number}.checkpoint"
             saved = Checkpoint(path, self._checkpoint_every)
-        finite = _MustBeFinite(fold.number, plan.settings.early_stopping_rounds)
-        model = self._train(plan, callbacks=[finite, stop], checkpoint=saved)
+        finite = _MustBeFinite(plan.settings.early_stopping_rounds)
+        with errors_without_fold(fold.number):
+            model = self._train(plan, callbacks=[finite, stop], checkpoint=saved)
         if stop.has_stopped and path is not None:
             path.unlink()  # or it would be taken for finished
         return model, time.monotonic() - start, stop.has_stopped

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 import frameboost as fb
 from frameboost.data.held_out import fold_parts
 from frameboost.data.opening import open_source
+from frameboost.expressions.draws import draw_key, hash32
 from tests.support.cases import cases
 from tests.support.examples import examples
 from tests.support.random_models import to_duckdb
@@ -18,7 +19,7 @@ CON = duckdb.connect()
 GROUPS = st.lists(st.integers(-3, 9), min_size=12, max_size=40) | st.lists(st.sampled_from("abcdeé '"), min_size=12)
 
 
-def dealt(data: object, folds: int, groups: str, seed: int) -> list[tuple[list[int], list[int]]]:
+def dealt(data: object, folds: int, groups: str | None, seed: int) -> list[tuple[list[int], list[int]]]:
     def rows(part) -> list[int]:
         source = open_source(part)
         assert source.names() == ["row", "who"]
@@ -43,6 +44,26 @@ def test_groups_stay_together_and_are_dealt_evenly(who, seed):
     CON.register("frame", frame)
     CON.execute("CREATE OR REPLACE TABLE rows AS FROM frame")
     assert dealt(CON.table("rows"), 3, "who", seed) == parts
+
+
+@settings(max_examples=examples(10), deadline=None)
+@given(n=st.integers(5, 20), seed=st.integers(0, 50))
+def test_no_fold_of_few_rows_is_empty(n, seed):
+    drawn = [int(hash32(row, draw_key(seed, 20)) / 2**32 * 5) for row in range(n)]
+    if len(set(drawn)) < 5:  # dealt by rank of the draws
+        order = sorted(range(n), key=lambda row: (hash32(row, draw_key(seed, 20)), row))
+        drawn = [order.index(row) % 5 for row in range(n)]
+    frame = pl.DataFrame({"row": range(n), "who": 0})
+    expected = [([row for row in range(n) if drawn[row] != k], [row for row in range(n) if drawn[row] == k])
+                for k in range(5)]  # fmt: skip
+    CON.register("frame", frame)
+    CON.execute("CREATE OR REPLACE TABLE few AS FROM frame")
+    assert dealt(frame, 5, None, seed) == dealt(CON.table("few"), 5, None, seed) == expected
+
+
+def test_fewer_rows_than_folds():
+    with pytest.raises(fb.DataError, match="the data has 4 rows; 5 folds need as many"):
+        fb.cv(pl.DataFrame({"x": range(4), "y": range(4)}), "y", folds=5)
 
 
 @pytest.mark.parametrize(

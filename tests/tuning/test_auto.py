@@ -362,9 +362,64 @@ def test_sparse_data_is_no_reason_to_fail(frame):
     assert grouped.leaderboard["fits"].to_list() == [3]
 
 
+@cases(("quality", "n_rows", "folds"), [(3, 4, 2), (3, 9, 4), (3, 10, 5), (1, 7, 1), (5, 19, 9)])
+def test_few_rows_are_assigned_to_fewer_folds(frame, quality, n_rows, folds):
+    board = fb.auto(frame.head(n_rows), "y", features=["x"], quality=quality, **QUICK).leaderboard
+    assert board["fits"].max() == folds
+
+
+def test_fewer_groups_than_folds(frame):
+    site, quick = pl.int_range(200) % 3, FEATURES | QUICK
+    for options in ({"groups": "who"}, {"group": "who", "objective": "rank:ndcg"}):
+        data = frame.with_columns(who=site, y=pl.col("y").rank("ordinal").mod(4).cast(pl.Int8))
+        held_out = data.with_columns(fb.auto(data, "y", **options, **quick).out_of_fold)
+        assert sorted(held_out.select("who", "fold").unique()["fold"]) == [0, 1, 2]
+
+
+def test_a_rare_number_is_left_in_every_training_part(frame):
+    claims = frame.with_columns(y=pl.when(pl.int_range(200) < 2).then(1e3).otherwise(0.0))
+    made = fb.auto(claims, "y", **FEATURES, **QUICK)
+    assert claims.with_columns(made.out_of_fold).filter(pl.col("y") > 0)["fold"].n_unique() == 2
+
+
+def test_the_last_time_is_held_out_where_it_has_many_rows(frame):
+    """Years of a third of the rows each: there are no later rows than those of the last."""
+    dated = frame.with_columns(year=2020 + pl.int_range(200) % 3)
+    quick = FEATURES | QUICK | {"quality": 1}
+    for data in (dated, as_relation(dated)):
+        made = fb.auto(data, "y", time="year", **quick)
+        assert dated.filter(made.out_of_fold["fold"].is_not_null())["year"].unique().to_list() == [2022]
+        with pytest.raises(fb.DataError, match="time column 'year' has one value in all rows"):
+            fb.auto(dated.with_columns(year=2020), "y", time="year", **quick)
+
+
+def test_classes_are_weighed_by_their_labels(frame):
+    """At the qualities where held-out rows weigh settings, for labels of each type, as for numbers."""
+    numbers = (pl.col("x").clip(-1, 1).round() + 1).cast(pl.Int8)
+    quick = FEATURES | QUICK | {"quality": 4, "n_estimators": 2}
+    plain = fb.auto(frame.with_columns(y=numbers), "y", objective="multi:softprob", **quick)
+    errors = plain.leaderboard.drop("seconds")
+    names = numbers.replace_strict({0: "'", 1: "b", 2: "no"}, return_dtype=pl.String)
+    for labels in (names, names.cast(pl.Categorical), names.cast(pl.Enum(["'", "b", "no"]))):
+        made = fb.auto(frame.with_columns(y=labels), "y", **quick)
+        assert made.classes == ["'", "b", "no"]
+        assert_frame_equal(made.leaderboard.drop("seconds"), errors)
+
+
+@cases(
+    ("target", "constant"),
+    [(pl.lit(5.0), 5.0), (pl.lit(1e-300) * pl.int_range(200), None), (pl.lit("a"), "a"), (pl.lit(2), 2.0)],
+)
+def test_a_target_without_room_for_a_search(frame, target, constant):
+    with pytest.warns(fb.FrameboostWarning, match="constant|scale the target up"):
+        made = fb.auto(frame.with_columns(y=target), "y", **FEATURES, **QUICK)
+    classes = made.predict(frame, output="class") if isinstance(constant, str) else made.predict(frame)
+    assert constant is None or classes.to_list() == [constant] * 200
+
+
 def test_data_that_will_not_do(frame):
-    with pytest.raises(fb.DataError, match="the data has 9 rows; auto holds out 5 folds of at least 2 rows"):
-        fb.auto(frame.head(9), "y", **FEATURES)
+    with pytest.raises(fb.DataError, match="the data has 3 rows; auto needs at least 4"):
+        fb.auto(frame.head(3), "y", **FEATURES)
 
 
 @pytest.mark.slow
