@@ -61,7 +61,7 @@ BIGQUERY = Dialect(
         # https://docs.cloud.google.com/bigquery/docs/reference/standard-sql/conditional_expressions#if
         branch="IF({c}, {t}, {e})",
         # https://docs.cloud.google.com/bigquery/docs/reference/standard-sql/data-types
-        array="[{v}]", lookup="[{v}][OFFSET({i})]",
+        array="[{v}]", lookup="[{v}][OFFSET({i})]", first_index=0,
         # https://docs.cloud.google.com/bigquery/docs/reference/standard-sql/datetime_functions
         window_start=by_unit("DATETIME_TRUNC({x}, {unit})", hour="HOUR", day="DAY", week="ISOWEEK", month="MONTH"),
         window_before=by_unit("DATETIME_SUB({x}, INTERVAL {n} {unit})"),

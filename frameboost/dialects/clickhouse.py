@@ -68,7 +68,7 @@ CLICKHOUSE = Dialect(
         # As short as can be, for the sake of the limit on text. https://clickhouse.com/docs/sql-reference/functions/conditional-functions
         branch="if({c}, {t}, {e})",
         # Items are counted from 1. https://clickhouse.com/docs/sql-reference/data-types/array
-        array="[{v}]", lookup="[{v}][1 + {i}]",
+        array="[{v}]", lookup="[{v}][{i}]",
         # https://clickhouse.com/docs/sql-reference/functions/date-time-functions#now64
         now="now64(3, 'UTC')",
         # https://clickhouse.com/docs/sql-reference/operators

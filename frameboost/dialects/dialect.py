@@ -312,7 +312,9 @@ class Expressions:
     array
         A list of the numbers ``{v}``; None without list columns.
     lookup
-        Element ``{i}``, from 0, of the constants ``{v}``, if that is a fast lookup; otherwise None.
+        Element ``{i}`` of the constants ``{v}``, if that is a fast lookup; otherwise None.
+    first_index
+        The index of the first of these constants.
     longest_lookup
         The maximum number of these constants; None without a limit.
     mod, xor
@@ -363,6 +365,7 @@ class Expressions:
     exp: str = "EXP({x})"
     array: str | None = None
     lookup: str | None = None
+    first_index: int = 1
     longest_lookup: int | None = None
     mod: str = "MOD({x}, {y})"
     xor: str = "({x} ^ {y})"

@@ -74,7 +74,7 @@ DUCKDB = _DuckDB(
         # https://duckdb.org/docs/stable/sql/data_types/list
         array="[{v}]",
         # Items are counted from 1. https://duckdb.org/docs/stable/sql/data_types/list
-        lookup="[{v}][1 + {i}]",
+        lookup="[{v}][{i}]",
         # https://duckdb.org/docs/stable/sql/data_types/struct
         struct="{{{v}}}",
         # https://duckdb.org/docs/stable/sql/functions/lambda

@@ -63,7 +63,7 @@ POSTGRES = Dialect(
         number="CASE WHEN {x}::text = 'true' THEN 1::float8 WHEN {x}::text = 'false' THEN 0::float8 "
         "WHEN pg_typeof({x}) = 'real'::regtype THEN {x}::text::real::float8 ELSE {x}::text::float8 END",
         # https://www.postgresql.org/docs/current/arrays.html
-        array="ARRAY[{v}]", lookup="(ARRAY[{v}])[1 + {i}]",
+        array="ARRAY[{v}]", lookup="(ARRAY[{v}])[{i}]",
         # https://www.postgresql.org/docs/current/functions-math.html
         xor="({x} # {y})", bucket="WIDTH_BUCKET({x}, ARRAY[{v}])",
         # https://www.postgresql.org/docs/current/functions-aggregate.html

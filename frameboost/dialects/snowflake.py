@@ -61,7 +61,7 @@ SNOWFLAKE = Dialect(
         # https://docs.snowflake.com/en/sql-reference/functions/iff
         branch="IFF({c}, {t}, {e})",
         # https://docs.snowflake.com/en/sql-reference/functions/array_construct
-        array="ARRAY_CONSTRUCT({v})", lookup="ARRAY_CONSTRUCT({v})[{i}]::FLOAT",
+        array="ARRAY_CONSTRUCT({v})", lookup="ARRAY_CONSTRUCT({v})[{i}]::FLOAT", first_index=0,
     ),
     statements=Statements(
         # https://docs.snowflake.com/en/sql-reference/constructs/group-by-grouping-sets

@@ -58,7 +58,7 @@ SPARK = Dialect(
         # https://spark.apache.org/docs/latest/api/sql/#if
         branch="IF({c}, {t}, {e})",
         # https://spark.apache.org/docs/latest/api/sql/index.html
-        array="array({v})", lookup="array({v})[{i}]",
+        array="array({v})", lookup="array({v})[{i}]", first_index=0,
         # https://spark.apache.org/docs/latest/sql-ref-literals.html
         window_before=by_unit("{x} - INTERVAL {n} {unit}"),
     ),

@@ -50,7 +50,7 @@ TRINO = Dialect(
         # https://trino.io/docs/current/functions/conditional.html#if
         branch="IF({c}, {t}, {e})",
         # https://trino.io/docs/current/functions/array.html
-        array="ARRAY[{v}]", lookup="ARRAY[{v}][1 + {i}]",
+        array="ARRAY[{v}]", lookup="ARRAY[{v}][{i}]",
         # In versions before 446, and in Presto. https://github.com/trinodb/trino/issues/16033
         longest_lookup=254,
         # https://trino.io/docs/current/functions/datetime.html

@@ -1,6 +1,7 @@
 """Trees without branches that do not matter: the same value for every row, in fewer nodes, and short SQL of them."""
 
 import random
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -111,13 +112,15 @@ def test_trees_without_a_split_are_added_to_the_base():
 # --- what nobody reads ------------------------------------------------------------------------------------------------
 
 
-def symmetric(features: list[Feature], rng: random.Random, depth: int) -> Tree:
+def symmetric(
+    features: list[Feature], rng: random.Random, depth: int, missing: Sequence[str] = ("left", "right")
+) -> Tree:
     """Return a tree with one split a level, of leaves some of which are equal."""
 
     def split(feature: int):
         kind, categories = features[feature].type, features[feature].categories
         asked = set(rng.sample(range(len(categories)), 3)) if categories else rng.choice(odd_values(kind))
-        return feature, asked, rng.choice(["left", "right"])
+        return feature, asked, rng.choice(missing)
 
     levels = [split(rng.randrange(len(features))) for _ in range(depth)]
 
@@ -144,6 +147,8 @@ def test_sql_that_nobody_reads_has_the_same_bits(name, form, monkeypatch):
     features = list(drawn.ensemble.features)
     trees = [with_named_beside_missing(tree, rng) for tree in drawn.ensemble.trees]
     trees += [symmetric(features, rng, depth) for depth in ((3,) if few else (2, 3, 4, 6))]
+    # Over two features, with one missing direction: these share tables.
+    trees += [symmetric(features[:2], rng, 4, missing) for missing in [["left"], ["right"]] * (1 if few else 4)]
     base, trees = on_leaf_grid([rng.uniform(-3, 3)], trees)
     model = model_of_parts(drawn.ensemble.loss, {}, features, base, trees)
     values = warehouse.fill_features("t", model, {f.name: random_values(f.type, 60, rng) for f in features})

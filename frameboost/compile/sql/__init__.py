@@ -4,6 +4,7 @@
 - `simplified_trees`: trees without redundant branches
 - `row_conditions`: row conditions as data, which prune branches
 - `case`: a tree as CASE, an ensemble as a sum of them
+- `symmetric_tables`: symmetric trees as tables over the intervals of their features
 - `sql_model`: a model over the columns of a table, and its outputs over the margins
 - `shapley`: Shapley values of trees, over stages
 - `forms`: the query that scores a table; the choice of its form by the database's limits

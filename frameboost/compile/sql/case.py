@@ -13,6 +13,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from frameboost.compile.sql.conditions import FeatureColumn
+from frameboost.compile.sql.symmetric_tables import SymmetricTable, shared_tables
 from frameboost.dialects.dialect import Dialect
 from frameboost.trees.linear_leaves import LinearTerm
 from frameboost.trees.tree import Tree
@@ -70,7 +71,18 @@ class TreeWriter:
 
         Leaf values are on a grid (see `frameboost.trees.tree`), so the order of additions does not change the sum.
         """
-        return self.dialect.sum([self.literal(base_margin, output), *map(self.tree, trees)])
+        return self.dialect.sum([self.literal(base_margin, output), *map(self.term, self.terms(trees))])
+
+    def terms(self, trees: Sequence[Tree]) -> list[Tree | SymmetricTable]:
+        """Return the trees of a margin, with tables for the symmetric ones that are lookups."""
+        levels = {number: lookup_levels(tree, self.dialect) for number, tree in enumerate(trees)}
+        tables = [SymmetricTable.of(trees[i], of_tree, self.columns) for i, of_tree in levels.items() if of_tree]
+        others = [tree for number, tree in enumerate(trees) if levels[number] is None]
+        return [*others, *shared_tables(tables, self.dialect.expressions.longest_lookup)]
+
+    def term(self, term: Tree | SymmetricTable) -> str:
+        """Return a tree or table as an expression."""
+        return self.tree(term) if isinstance(term, Tree) else self._table(term)
 
     def number(self, value: float, output: int) -> float:
         """Return a base or leaf value in the form to write: a number of steps, if there are steps."""
@@ -86,7 +98,7 @@ class TreeWriter:
     def tree(self, tree: Tree) -> str:
         """Return a tree as a CASE expression, or a symmetric one as a list of its leaves, where that is faster."""
         if (levels := lookup_levels(tree, self.dialect)) is not None:
-            return self.lookup(tree, self._bits(tree, levels))
+            return self._table(SymmetricTable.of(tree, levels, self.columns))
         if _is_chained(tree, self.dialect):
             return self.chained(tree, line=self.line)[0]
         return self._nested(tree, 0, self.line)
@@ -185,32 +197,52 @@ class TreeWriter:
 
     # --- leaves by their index ----------------------------------------------------------------------------------------
 
-    def index(self, tree: Tree, first: int = 0) -> str:
-        """Return the index of a row's leaf among the leaves from left to right, counted from ``first``."""
+    def index(self, tree: Tree, first: int | None = None) -> tuple[str, list[int]]:
+        """Return the index of a row's leaf for `lookup`, or counted from ``first``, and the leaves by their index."""
+        first = self._first_index if first is None else first
         if (levels := lookup_levels(tree, self.dialect)) is not None:
-            return f"{first} + {self._bits(tree, levels)}"
-        indices = {leaf: str(index) for index, leaf in enumerate(tree.leaves_in_order(), first)}
-        return self.chained(tree, ends=indices)[0]
+            table = SymmetricTable.of(tree, levels, self.columns)
+            return self._cell(table, first), table.leaves(0)
+        leaves = tree.leaves_in_order()
+        return self.chained(tree, ends={leaf: str(number) for number, leaf in enumerate(leaves, first)})[0], leaves
 
-    def lookup(self, tree: Tree, index: str) -> str:
-        """Return the leaf value for an index (see `index`).
-
-        Of two levels: ``[a, b, c, d][1 + CASE WHEN x < 3 THEN 0 ELSE 2 END + CASE WHEN y < 5 THEN 0 ELSE 1 END]``.
-        """
-        values = [self.literal(tree.value[leaf], tree.output) for leaf in tree.leaves_in_order()]
+    def lookup(self, values: Sequence[float], index: str, output: int) -> str:
+        """Return the value of an index; values are of leaves."""
+        literals = [self.literal(value, output) for value in values]
         if self.dialect.expressions.lookup is not None:
-            return self.dialect.expressions.lookup.format(v=",".join(values), i=index)
-        cases = [f"WHEN {k} THEN {value}" for k, value in enumerate(values[:-1])]
-        return f"CASE {index} {' '.join(cases)} ELSE {values[-1]} END" if cases else values[0]
+            return self.dialect.expressions.lookup.format(v=",".join(literals), i=index)
+        cases = [f"WHEN {k} THEN {value}" for k, value in enumerate(literals[:-1])]
+        return f"CASE {index} {' '.join(cases)} ELSE {literals[-1]} END" if cases else literals[0]
 
-    def _bits(self, tree: Tree, levels: Sequence[int]) -> str:
-        """Return the leaf index in a symmetric tree, as a sum with one bit per level."""
-        bits = []
-        for depth, node in enumerate(levels):
-            condition, holds_left = self.columns[tree.feature[node]].test(tree, node)
-            bit = 1 << (len(levels) - 1 - depth)
-            bits.append(self._branch(condition, *map(str, (0, bit) if holds_left else (bit, 0))))
-        return " + ".join(bits)
+    @property
+    def _first_index(self) -> int:
+        expressions = self.dialect.expressions
+        return 0 if expressions.lookup is None else expressions.first_index
+
+    def _table(self, table: SymmetricTable) -> str:
+        """Return the value of a row's cell."""
+        values, output = table.values(), table.trees[0].output
+        if len(dimensions := table.dimensions()) > 1:
+            return self.lookup(values, self._cell(table, self._first_index), output)
+        [(conditions, intervals)] = dimensions
+        return self._first_of(conditions, [self.literal(values[interval], output) for interval in intervals])
+
+    def _cell(self, table: SymmetricTable, first: int) -> str:
+        """Return the index of a row's cell, counted from ``first``."""
+        dimensions, terms = table.dimensions(), list[str]()
+        stride = table.n_cells()
+        for conditions, intervals in dimensions:
+            stride //= len(intervals)
+            terms.append(self._first_of(conditions, [str(first + stride * interval) for interval in intervals]))
+            first = 0
+        return " + ".join(terms)
+
+    def _first_of(self, conditions: Sequence[str], values: Sequence[str]) -> str:
+        """Return the value of the first condition that holds; the last value if none does."""
+        if len(conditions) == 1:
+            return self._branch(conditions[0], *values)
+        whens = [f"WHEN {condition} THEN {value}" for condition, value in zip(conditions, values, strict=False)]
+        return f"CASE {' '.join(whens)} ELSE {values[-1]} END"
 
 
 def lookup_levels(tree: Tree, dialect: Dialect) -> Sequence[int] | None:
@@ -243,8 +275,10 @@ def case_depth(tree: Tree, dialect: Dialect) -> int:
     return deepest + 1 if tree.is_linear else deepest
 
 
-def n_terms(tree: Tree, dialect: Dialect) -> int:
-    """Return an upper bound of the names and values in the tree's expression."""
+def n_terms(tree: Tree | SymmetricTable, dialect: Dialect) -> int:
+    """Return an upper bound of the names and values in the expression of a tree or table."""
+    if isinstance(tree, SymmetricTable):
+        return sum(n_terms(each, dialect) for each in tree.trees)
     if (levels := lookup_levels(tree, dialect)) is not None:
         return (1 << len(levels)) + sum(5 + 2 * len(tree.categories[node] or ()) for node in levels)
     inner = [node for node in range(len(tree)) if not tree.is_leaf(node)]

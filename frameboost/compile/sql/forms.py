@@ -447,8 +447,7 @@ class ScoringQuery:
         SELECT id, (base + (v_1 + v_2)) AS prediction FROM stage_1``.
         """
         model = _with_stage(self.model.renamed(stages.rename_lost()), stages)
-        in_order = iter(staged_trees(model.every_tree(), model.writer, stages))
-        texts = [[next(in_order) for _ in of_output] for of_output in model.trees]
+        texts = staged_trees(model.trees, model.writer, stages)
         sums: list[list[str]] = [[] for _ in model.trees]
         for of_stage in filter(None, _by_terms(model, texts)):
             for key, column in stages.name(of_stage).items():

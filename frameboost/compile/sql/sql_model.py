@@ -224,7 +224,7 @@ class SqlModel:
 
     def margin(self, number: int) -> str:
         """Return a margin, or the number of the lookup, as one expression."""
-        terms = list(map(self.writer.tree, self.trees[number]))
+        terms = list(map(self.writer.term, self.writer.terms(self.trees[number])))
         return self.total(number, [*terms, self.uncompiled] if terms and self.uncompiled else terms)
 
     def total(self, number: int, terms: Sequence[str]) -> str:

@@ -18,8 +18,8 @@ value up. Two trees over ``x < 1``, with the leaves 0.1 and 0.2, and 0.3 and 0.4
     WITH stage_1 AS (SELECT id, CASE WHEN x < 1 THEN 0 ELSE 1 END AS v_1 FROM t)
     SELECT id, CASE v_1 WHEN 0 THEN 0.1 ELSE 0.2 END AS a, CASE v_1 WHEN 0 THEN 0.3 ELSE 0.4 END AS b FROM stage_1
 
-A database where lists are fast has ``[0.1, 0.2][1 + v_1]`` for the CASEs. DuckDB takes long to plan many lists, and has
-one for all first trees and one for all second trees, in a stage before: ``v_1[v_3]``.
+A database where lists are fast has ``[0.1, 0.2][v_1]`` for the CASEs, with ``v_1`` from 1. DuckDB takes long to plan
+many lists, and has one for all first trees and one for all second trees, in a stage before: ``v_1[v_3]``.
 """
 
 from __future__ import annotations
@@ -34,15 +34,26 @@ from frameboost.trees.tree import Tree, shared_splits
 __all__ = ["shared_groups", "staged_trees"]
 
 
-def staged_trees(trees: Sequence[Tree], writer: TreeWriter, stages: Stages) -> list[tuple[str, int]]:
-    """Return the trees as expressions over stages that are added, each with the number of its names and values."""
-    shared = _shared_trees(trees, writer, stages)
-    others = iter(_deep_trees([tree for i, tree in enumerate(trees) if i not in shared], writer, stages))
+def staged_trees(
+    trees: Sequence[Sequence[Tree]], writer: TreeWriter, stages: Stages
+) -> list[list[tuple[str, int]]]:  # fmt: skip
+    """Return the trees of each margin as expressions over stages that are added, with their names and values."""
+    every = [tree for of_margin in trees for tree in of_margin]
+    shared = _shared_trees(every, writer, stages)
+    deep = _deep_trees([i for i in range(len(every)) if i not in shared], every, writer, stages)
     # A lookup has a WHEN for each leaf.
-    return [
-        (shared[i], len(tree) + 2) if i in shared else (next(others), n_terms(tree, writer.dialect))
-        for i, tree in enumerate(trees)
-    ]
+    walked = {
+        **{i: (text, len(every[i]) + 2) for i, text in shared.items()},
+        **{i: (text, n_terms(every[i], writer.dialect)) for i, text in deep.items()},
+    }
+    numbers = iter(range(len(every)))
+    texts: list[list[tuple[str, int]]] = []
+    for of_margin in trees:
+        numbered = list(zip(of_margin, numbers, strict=False))
+        others = writer.terms([tree for tree, i in numbered if i not in walked])
+        texts.append([walked[i] for _, i in numbered if i in walked])
+        texts[-1] += [(writer.term(other), n_terms(other, writer.dialect)) for other in others]
+    return texts
 
 
 def _by_terms(numbers: Sequence[int], trees: Sequence[Tree], dialect: Dialect) -> list[list[int]]:
@@ -60,15 +71,15 @@ def _by_terms(numbers: Sequence[int], trees: Sequence[Tree], dialect: Dialect) -
 # --- deep trees -------------------------------------------------------------------------------------------------------
 
 
-def _deep_trees(trees: Sequence[Tree], writer: TreeWriter, stages: Stages) -> list[str]:
-    """Return the trees as expressions over the columns, and over routes in stages that are added where they must be."""
+def _deep_trees(numbers: Sequence[int], trees: Sequence[Tree], writer: TreeWriter, stages: Stages) -> dict[int, str]:
+    """Return those of the numbered trees that are too deep, by index, as expressions over routes in added stages."""
     dialect = writer.dialect
     most = dialect.limits.case_depth
     if most is None:
-        return list(map(writer.tree, trees))
+        return {}
     if any(column.feature.zero_is_missing for column in writer.columns):
         most -= 1  # the column itself is written as a CASE
-    walks = {i: _Walk(tree, writer) for i, tree in enumerate(trees) if case_depth(tree, dialect) > most}
+    walks = {i: _Walk(trees[i], writer) for i in numbers if case_depth(trees[i], dialect) > most}
     while going := [i for i, walk in walks.items() if walk.is_deeper_than(most)]:
         steps = {str(i): walks[i].step(most) for i in going}
         names: dict[str, str] = {}
@@ -76,7 +87,7 @@ def _deep_trees(trees: Sequence[Tree], writer: TreeWriter, stages: Stages) -> li
             names |= stages.name({str(i): steps[str(i)] for i in some})
         for i in going:
             walks[i].route = names[str(i)]
-    return [walks[i].rest() if i in walks else writer.tree(tree) for i, tree in enumerate(trees)]
+    return {i: walk.rest() for i, walk in walks.items()}
 
 
 class _Walk:
@@ -150,9 +161,11 @@ def _shared_trees(trees: Sequence[Tree], writer: TreeWriter, stages: Stages) -> 
         return _over_lists(list(groups.values()), trees, writer, stages)
     texts: dict[int, str] = {}
     for some in _by_terms(list(groups), trees, writer.dialect) if groups else ():
-        indices = stages.name({str(i): writer.index(trees[i]) for i in some}, often=True)
-        for i in some:
-            texts |= {k: writer.lookup(trees[k], indices[str(i)]) for k in groups[i]}
+        walks = {i: writer.index(trees[i]) for i in some}
+        indices = stages.name({str(i): index for i, (index, _) in walks.items()}, often=True)
+        for i, (_, leaves) in walks.items():
+            for k in groups[i]:
+                texts[k] = writer.lookup([trees[k].value[leaf] for leaf in leaves], indices[str(i)], trees[k].output)
     return texts
 
 
@@ -163,8 +176,7 @@ def _over_lists(
     values: list[list[float]] = [[] for _ in range(max(map(len, groups)))]
     indices = {}
     for group in groups:
-        leaves = trees[group[0]].leaves_in_order()
-        indices[str(group[0])] = writer.index(trees[group[0]], 1 + len(values[0]))
+        indices[str(group[0])], leaves = writer.index(trees[group[0]], 1 + len(values[0]))
         for i, items in enumerate(values):
             tree = trees[group[i]] if i < len(group) else None
             items += [0.0 if tree is None else writer.number(tree.value[leaf], tree.output) for leaf in leaves]
