@@ -334,6 +334,10 @@ class Spark(Warehouse):
 
         builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
         builder = builder.config("spark.driver.memory", "4g").config("spark.sql.shuffle.partitions", "2")
+        # To compile a query of few rows takes longer than to interpret it, and so does to plan it again while it runs.
+        for name in ("spark.sql.codegen.wholeStage", "spark.sql.adaptive.enabled"):
+            builder = builder.config(name, "false")
+        builder = builder.config("spark.sql.codegen.factoryMode", "NO_CODEGEN")
         # Queries are few and short: the JVM's fast compiler and a garbage collector of one thread are enough, and to
         # check the bytecode of Spark's classes takes longer than to run it.
         quick = (

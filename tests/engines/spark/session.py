@@ -66,6 +66,7 @@ def session():
         "spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false", "spark.log.level": "OFF",
         "spark.driver.extraJavaOptions": quick, "spark.executor.extraJavaOptions": quick,
         "spark.executorEnv.PYTHONPATH": str(Path(__file__).parents[3]), "spark.sql.shuffle.partitions": "2",
+        "spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN",
         "spark.task.maxFailures": "2", "spark.plugins": "org.apache.spark.sql.connect.SparkConnectPlugin",
         "spark.connect.grpc.binding.port": str(_PORT),
     }  # fmt: skip
