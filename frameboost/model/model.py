@@ -261,8 +261,9 @@ class Model:
         """The trials of `frameboost.auto` by descending weight in the model.
 
         Columns: ``trial`` (the name of the settings), the metric (the mean over folds, on held-out rows), ``weight``
-        (in the mean), ``fits`` (their number), ``rounds`` (the mean over fits), ``leaves`` (of all trees of the trial;
-        the size of the SQL is proportional to it), ``seconds`` (wall time; fits run in parallel) and ``settings``.
+        (in the mean), ``fits`` (the number of models), ``rounds`` (their mean), ``leaves`` (of all their trees; the
+        size of the SQL is proportional to it), ``seconds`` (of all fits by the clock; they run in parallel) and
+        ``settings``.
         Empty for a model of `frameboost.fit`.
 
         Examples

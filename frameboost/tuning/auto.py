@@ -95,10 +95,10 @@ def auto(
     Rows are assigned to five folds, or fewer if there are fewer than ten rows or five groups. For each fold a model is
     trained on the others, with early stopping on the held-out one; three models have symmetric trees, two leafwise
     trees. On data with little noise, linear leaves, vector leaves or trees without sampling may win a race on the first
-    fold, and then replace them. The result is the mean as one ordinary model, which has seen every row, and scores,
-    explains and compiles to SQL like any other. Higher ``quality`` trains several settings on every fold and weights
-    them by their margins on held-out rows. The same data and arguments give the same model in every engine, on any
-    number of threads, unless a time limit ends the search.
+    fold, and are then trained on all rows instead. The result is the mean as one ordinary model, which has seen every
+    row, and scores, explains and compiles to SQL like any other. Higher ``quality`` trains several settings on every
+    fold and weights them by their margins on held-out rows. The same data and arguments give the same model in every
+    engine, on any number of threads, unless a time limit ends the search.
 
     Parameters
     ----------
@@ -207,16 +207,18 @@ def auto(
         folder.mkdir(parents=True, exist_ok=True)
     with steps(len(plan.recipes) * len(folds) + len(plan.rivals), verbose=verbose) as tell:
         search = Trials(
-            folds, planned, train, deadline, metric, at_once=at_once, n_threads=n_threads, checkpoint=folder,
+            folds, rows, planned, train, deadline, metric, at_once=at_once, n_threads=n_threads, checkpoint=folder,
             checkpoint_every=arguments.get("checkpoint_every", _CHECKPOINT_EVERY), tell=tell,
         )  # fmt: skip
-        rivals = [replace(each, recipe=each.recipe.with_defaults(plan.settings)) for each in plan.rivals]
-        tried = search.run([recipe.with_defaults(plan.settings) for recipe in plan.recipes], rivals)
+        recipes, rivals = (
+            [recipe.with_defaults(plan.settings) for recipe in some] for some in (plan.recipes, plan.rivals)
+        )
+        tried, lost = search.run(recipes, rivals)
         tell("choosing by held-out rows")
         complete = [trial for trial in tried if trial.models.keys() == tried[0].models.keys()]
         known_roles = {name: column_ for name, column_ in roles.items() if column_ is not None}
         margins = HeldOutMargins(folds, complete, target, metric, known_roles, out_of_fold.columns)
-        parts, values = _parts(search, complete, margins, None if time is None else rows)
+        parts, values = _parts(search, complete, margins, is_refit=time is not None)
         note, smaller = "", None
         if budget is not None:
             parts, note = _within(
@@ -226,10 +228,9 @@ def auto(
                 best = complete[min(range(len(complete)), key=margins.alone.__getitem__)]
                 rates = (1,) if "learning_rate" in arguments else _RATES
                 smaller, note = _smaller(budget, search, best, rates, maximize=margins.maximize)
-                fitting = smaller.any_model.ensemble
-                if time is not None:
-                    fitting = budget.cut(search.on_all_rows(smaller, rows).ensemble)
-                parts = [_Part(fitting, 1.0, smaller.recipe.name)]
+                if time is not None or smaller.recipe.refits:
+                    search.refit(smaller)
+                parts = [_Part(budget.cut(smaller.kept[0].ensemble), 1.0, smaller.recipe.name)]
         ensemble, weights = average(*_columns(parts), is_short=True), _weights(parts, values)
         if smaller is None:
             interval = margins.interval(list(weights.values()), coverage)
@@ -245,7 +246,9 @@ def auto(
                 ((number, model),) = smaller.models.items()
                 held_out = next(fold for fold in folds if fold.number == number).rows()
                 out_of_fold.add_predictions(number, held_out[position], model.predict(held_out))
-    board = _leaderboard(tried, list(tried[0].any_model.history.columns)[-1].removeprefix("valid_"), values, weights)
+    board = _leaderboard(
+        [*tried, *lost], list(tried[0].any_model.history.columns)[-1].removeprefix("valid_"), values, weights
+    )
     hint = f"target {shown(target)} is 0 or 1, taken for two classes; objective='reg:squarederror' predicts a number"
     joins = recorded_joins(planned.data, ensemble.read_names)
     metadata = replace(Metadata.of_training(n_rows), query=hash_of_query(data))
@@ -291,11 +294,10 @@ def _left_out(planned: FitPlan, options: Mapping[str, Any]) -> list[str]:
 def _plan(quality: int, options: Mapping[str, Any], left_out: Iterable[str]) -> Plan:
     """Return the plan with the user's parameters, which hold for every recipe."""
     plan = PLANS[quality].without(*left_out)
-    shapes = [shape for recipe in (*plan.recipes, *(rival.recipe for rival in plan.rivals)) for shape in recipe.shapes]
+    shapes = [shape for recipe in (*plan.recipes, *plan.rivals) for shape in recipe.shapes]
     chosen = {*plan.settings, *(name for shape in shapes for name in shape)}
     fixed = {name: value for name, value in options.items() if name in chosen}
-    recipes = distinct([recipe.with_all(fixed) for recipe in plan.recipes])
-    rivals = tuple(replace(rival, recipe=rival.recipe.with_all(fixed)) for rival in plan.rivals)
+    recipes, rivals = (distinct([recipe.with_all(fixed) for recipe in some]) for some in (plan.recipes, plan.rivals))
     settings = {**plan.settings, **{name: value for name, value in fixed.items() if name in plan.settings}}
     if "max_learning_rate" not in fixed and ("learning_rate" in fixed or options.get("booster") == "dart"):
         del settings["max_learning_rate"]
@@ -330,18 +332,19 @@ class _Part(NamedTuple):
 
 
 def _parts(
-    search: Trials, trials: Sequence[Trial], margins: HeldOutMargins, all_rows: Any | None
+    search: Trials, trials: Sequence[Trial], margins: HeldOutMargins, *, is_refit: bool
 ) -> tuple[list[_Part], dict[str, float]]:
     """Return the models of the mean, and the metric of each trial by its name.
 
-    ``all_rows`` is the data for a last fit with the best settings; None if the models of the folds have seen all rows.
+    ``is_refit`` is whether models of all rows take the place of those of the folds for every recipe.
     """
     weights, errors = blend(margins), margins.alone
     parts = []
     for trial, weight in zip(trials, weights, strict=True):
         if weight > 0:
-            models = list(trial.models.values()) if all_rows is None else [search.on_all_rows(trial, all_rows)]
-            parts += [_Part(model.ensemble, weight / len(models), trial.recipe.name) for model in models]
+            if is_refit or trial.recipe.refits:
+                search.refit(trial)
+            parts += [_Part(model.ensemble, weight / len(trial.kept), trial.recipe.name) for model in trial.kept]
     names, sign = [trial.recipe.name for trial in trials], -1.0 if margins.maximize else 1.0
     return parts, {name: sign * error for name, error in zip(names, errors, strict=True)}
 
@@ -380,7 +383,7 @@ def _smaller(
     for rate in rates:
         steps_ = {name: min(value * rate, _LARGEST_RATE) for name in ("learning_rate", "max_learning_rate")
                   if isinstance(value := trial.recipe.of_fold(fold).get(name), (int, float))}  # fmt: skip
-        recipe = trial.recipe.with_all(steps_)
+        recipe = replace(trial.recipe.with_all(steps_), refits=min(1, trial.recipe.refits))
         model = whole if rate == 1 else search.model_of(recipe, fold)
         if model is None:
             break
@@ -518,7 +521,7 @@ def _leaderboard(
             "trial": names,
             metric: [values.get(trial.recipe.name, trial.score(trial.models)) for trial in trials],
             "weight": [weights.get(name, 0.0) for name in names],
-            "fits": [len(trial.models) for trial in trials],
+            "fits": [len(trial.kept) for trial in trials],
             "rounds": [trial.rounds for trial in trials],
             "leaves": [trial.leaves for trial in trials],
             "seconds": [trial.seconds for trial in trials],

@@ -9,6 +9,7 @@ from concurrent.futures import CancelledError, ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import fmean
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ import polars as pl
 
 from frameboost.checks.messages import shown
 from frameboost.data.opening import open_source
-from frameboost.data.sources import RelationSource, read_relation
+from frameboost.data.sources import LocalSource, RelationSource, read_relation
 from frameboost.errors import DataError, ParameterError
 from frameboost.fold_models import errors_without_fold
 from frameboost.losses.loss import Loss
@@ -26,7 +27,7 @@ from frameboost.model.model import Model
 from frameboost.planning import FitPlan
 from frameboost.prediction.predictor import Predictor
 from frameboost.schema.types import column
-from frameboost.tuning.recipes import Recipe, Rival
+from frameboost.tuning.recipes import Recipe, Settings
 
 __all__ = ["MOST_READ", "Deadline", "Fold", "Trial", "Trials", "deciding_metric"]
 
@@ -71,7 +72,7 @@ class Fold:
     training
         The other rows.
     held_out
-        Its rows, as a source or a lazy frame.
+        Its rows, as a source or a lazy frame; None for a model of all rows.
     columns
         The features, the columns with a role, and the position column, if there is one.
     """
@@ -101,6 +102,8 @@ class Trial:
         The models by the number of the fold that they held out.
     margins
         Their margins on these rows by fold and output, where they decide something.
+    whole
+        Models of all rows by number, which take the place of those of the folds in the mean.
     seconds
         How long the fits took by the clock; some run side by side.
     """
@@ -108,6 +111,7 @@ class Trial:
     recipe: Recipe
     models: dict[int, Model] = field(default_factory=dict)
     margins: dict[int, list[npt.NDArray[np.float64]]] = field(default_factory=dict)
+    whole: dict[int, Model] = field(default_factory=dict)
     seconds: float = 0.0
 
     @property
@@ -124,14 +128,19 @@ class Trial:
         return fmean(scores) if scores else math.nan
 
     @property
+    def kept(self) -> list[Model]:
+        """The models of the mean."""
+        return list((self.whole or self.models).values())
+
+    @property
     def rounds(self) -> float:
-        """The mean number of rounds that early stopping kept."""
-        return fmean(model.n_rounds for model in self.models.values())
+        """The mean number of rounds of the models of the mean."""
+        return fmean(model.n_rounds for model in self.kept)
 
     @property
     def leaves(self) -> int:
-        """The number of leaves of all trees, which their SQL is as long as."""
-        return sum(model.ensemble.n_leaves for model in self.models.values())
+        """The number of leaves of all trees of the mean, which its SQL is as long as."""
+        return sum(model.ensemble.n_leaves for model in self.kept)
 
 
 class _MustBeFinite:
@@ -157,8 +166,8 @@ class Trials:
 
     Parameters
     ----------
-    folds
-        The folds that are held out in turn.
+    folds, rows
+        The folds that are held out in turn, and all rows.
     plan, train
         The plan of a fit on all rows, and what trains one like it.
     deadline
@@ -178,6 +187,7 @@ class Trials:
     def __init__(
         self,
         folds: Sequence[Fold],
+        rows: LocalSource,
         plan: FitPlan,
         train: Train,
         deadline: Deadline,
@@ -189,32 +199,34 @@ class Trials:
         checkpoint_every: int,
         tell: Callable[[str], None],
     ) -> None:
-        self.folds, self._plan, self._train, self._deadline, self._metric = folds, plan, train, deadline, metric
+        self.folds, self._rows, self._plan, self._train = folds, rows, plan, train
+        self._deadline, self._metric = deadline, metric
         self._at_once, self._n_threads, self._checkpoint, self._tell = at_once, n_threads, checkpoint, tell
         self._checkpoint_every = checkpoint_every
 
-    def run(self, recipes: Sequence[Recipe], rivals: Sequence[Rival] = ()) -> list[Trial]:
-        """Return a trial of each recipe that there was time for; the first has at least one model.
+    def run(self, recipes: Sequence[Recipe], rivals: Sequence[Recipe] = ()) -> tuple[list[Trial], list[Trial]]:
+        """Return a trial of each recipe that there was time for, and those that lost the race to be the first.
 
-        A trial is given up once its metric is clearly behind that of another on the same folds. A rival that wins
-        against the first recipe on the first fold takes its place.
+        The first trial has at least one model. A trial is given up once its metric is clearly behind that of another on
+        the same folds. A rival that wins against the first recipe on the first fold takes its place, and is trained on
+        no other fold.
         """
         first, *others = map(Trial, recipes)
-        (winner, folds), *losers = self._race(first, rivals)
-        trials = [self._trial(winner, [], folds)]
+        winner, *losers = self._race(first, rivals)
+        trials = [winner if winner is not first else self._trial(first, [], self.folds)]
         for trial in others:
             if not self._deadline.allows(trial.recipe.name):
                 break
             trials.append(self._trial(trial, trials, self.folds))
-        return [trial for trial in [*trials, *(loser for loser, _ in losers)] if trial.models]
+        return [trial for trial in trials if trial.models], [trial for trial in losers if trial.models]
 
-    def _race(self, first: Trial, rivals: Sequence[Rival]) -> list[tuple[Trial, Sequence[Fold]]]:
-        """Return the trials of a recipe and its rivals on the first fold, with the folds of each; the winner is first.
+    def _race(self, first: Trial, rivals: Sequence[Recipe]) -> list[Trial]:
+        """Return the trials of a recipe and its rivals on the first fold, the winner first.
 
         Without rivals nothing is trained. There is no race by a metric of which larger values are better, or where more
         than `_ROOM` of the first round's error is left after the best one.
         """
-        trials: list[tuple[Trial, Sequence[Fold]]] = [(first, self.folds)]
+        trials = [first]
         if not rivals:
             return trials
         fold, winner = self.folds[0], 0
@@ -224,13 +236,13 @@ class Trials:
             return trials
         has_room = 0.0 < first.score([fold.number]) < _ROOM * model.history.to_series(-1)[0]
         for rival in rivals if has_room else ():
-            if not self._deadline.allows(rival.recipe.name):
+            if not self._deadline.allows(rival.name):
                 continue
-            trial = Trial(rival.recipe)
+            trial = Trial(rival)
             self._fit([fold], trial)
-            if trial.models and trial.score([fold.number]) < (1 - _AHEAD) * trials[winner][0].score([fold.number]):
+            if trial.models and trial.score([fold.number]) < (1 - _AHEAD) * trials[winner].score([fold.number]):
                 winner = len(trials)
-            trials.append((trial, self.folds[: rival.most_folds]))
+            trials.append(trial)
         return [trials.pop(winner), *trials]
 
     def _trial(self, trial: Trial, others: Sequence[Trial], folds: Sequence[Fold]) -> Trial:
@@ -253,21 +265,28 @@ class Trials:
         best = min((sign * other.score(folds) for other in others if folds <= other.models.keys()), default=None)
         return best is not None and sign * trial.score(folds) > best + _BEHIND * abs(best)
 
-    def _fit(self, folds: Sequence[Fold], trial: Trial, *, is_needed: bool = False) -> None:
-        """Train a model for each fold; one that the time limit stopped is kept only where it ``is_needed``."""
+    def _fit(
+        self, folds: Sequence[Fold], trial: Trial, settings: Settings = MappingProxyType({}), *, is_needed: bool = False
+    ) -> None:
+        """Train a model for each fold; one that the time limit stopped is kept only where it ``is_needed``.
+
+        ``settings`` are set in addition to those of the recipe.
+        """
         recipe, begun = trial.recipe, time.monotonic()
-        self._tell(f"{recipe.name} trees, fold {folds[0].number + 1} of {len(self.folds)}")
+        is_whole = folds[0].held_out is None
+        part = "all rows" if is_whole else f"fold {folds[0].number + 1} of {len(self.folds)}"
+        self._tell(f"{recipe.name} trees, {part}")
         with ThreadPoolExecutor(self._at_once) as pool:
             try:
                 threads = _threads_of_fits(len(folds), self._at_once, self._n_threads)
                 running = {
-                    pool.submit(self._model, recipe, fold, settings): fold
-                    for fold, settings in zip(folds, threads, strict=True)
+                    pool.submit(self._model, recipe, fold, {**settings, **each}): fold
+                    for fold, each in zip(folds, threads, strict=True)
                 }
                 margins = {}
                 for fit in as_completed(running):
                     model, _, was_stopped = fit.result()
-                    if is_needed or not was_stopped:
+                    if not is_whole and (is_needed or not was_stopped):
                         # After all fits in the queue: a thread computes them while others are still fitting.
                         margins[running[fit]] = pool.submit(self._margins, model, running[fit])
                 margins_of = {fold: done.result() for fold, done in margins.items()}
@@ -285,6 +304,8 @@ class Trials:
                 )
             if fold in margins_of:
                 trial.models[fold.number], trial.margins[fold.number] = model, margins_of[fold]
+            elif is_whole and not was_stopped:
+                trial.whole[fold.number] = model
         trial.seconds += time.monotonic() - begun
 
     def _margins(self, model: Model, fold: Fold) -> list[npt.NDArray[np.float64]]:
@@ -300,19 +321,26 @@ class Trials:
             sums = list(arrays.margins(arrays.codes(rows.lazy(), types), ensemble.base_margins, in_parallel=False))
         return [np.asarray(margin) for margin in predictor.with_offset(rows, sums)]
 
-    def _model(self, recipe: Recipe, fold: Fold, threads: Mapping[str, int]) -> tuple[Model, float, bool]:
+    def _model(self, recipe: Recipe, fold: Fold, more: Settings) -> tuple[Model, float, bool]:
         """Return a model, how long its fit took, and whether the time limit stopped it."""
         start, stop = time.monotonic(), _Stop(self._deadline)
-        plan = self._plan.of_part(fold.training, fold.held_out, {**recipe.of_fold(fold.number), **threads})
+        settings = {**recipe.of_fold(fold.number), **more}
+        if fold.held_out is None:
+            settings["seed"] = self._plan.settings.seed + fold.number
+        plan = self._plan.of_part(fold.training, fold.held_out, settings)
         path = saved = None
         if self._checkpoint is not None:
             from frameboost.training.checkpoint import Checkpoint  # late, as numba comes with it
 
-            path = self._checkpoint / f"{recipe.name}-{plan.settings.learning_rate}-{fold.number}.checkpoint"
+            part = f"all-{fold.number}" if fold.held_out is None else fold.number
+            path = self._checkpoint / f"{recipe.name}-{plan.settings.learning_rate}-{part}.checkpoint"
             saved = Checkpoint(path, self._checkpoint_every)
-        finite = _MustBeFinite(plan.settings.early_stopping_rounds)
-        with errors_without_fold(fold.number):
-            model = self._train(plan, callbacks=[finite, stop], checkpoint=saved)
+        if fold.held_out is None:
+            model = self._train(plan, callbacks=[stop], checkpoint=saved)
+        else:
+            finite = _MustBeFinite(plan.settings.early_stopping_rounds)
+            with errors_without_fold(fold.number):
+                model = self._train(plan, callbacks=[finite, stop], checkpoint=saved)
         if stop.has_stopped and path is not None:
             path.unlink()  # or it would be taken for finished
         return model, time.monotonic() - start, stop.has_stopped
@@ -326,19 +354,21 @@ class Trials:
         model, _, was_stopped = self._model(recipe, fold, {})
         return None if was_stopped else model
 
-    def on_all_rows(self, trial: Trial, rows: Any) -> Model:
-        """Return a model trained on all rows with the settings of a trial and its number of rounds.
+    def refit(self, trial: Trial) -> None:
+        """Train models of all rows with the settings of a trial, if there is time.
 
-        If there is no time for it, return the model of the trial.
+        They have as many more rounds than early stopping chose as they have more rows, up to ``n_estimators``. Models
+        that draw rows or features differ by their seed; one is enough if nothing is drawn.
         """
-        (model,) = trial.models.values()
         if not self._deadline.allows(trial.recipe.name):
-            return model
-        self._tell(f"{trial.recipe.name} trees, all rows")
-        rounds, begun = {"early_stopping_rounds": None, "n_estimators": model.n_rounds}, time.monotonic()
-        whole = self._train(self._plan.of_part(rows, settings={**trial.recipe.of_fold(0), **rounds}))
-        trial.seconds += time.monotonic() - begun
-        return whole
+            return
+        rows = fmean(open_source(fold.training).count_rows() for fold in self.folds if fold.number in trial.models)
+        rounds = fmean(model.n_rounds for model in trial.models.values()) * self._rows.count_rows() / rows
+        whole = [Fold(number, self._rows, None, ()) for number in range(max(1, trial.recipe.refits))]
+        most = trial.recipe.of_fold(0).get("n_estimators", self._plan.settings.n_estimators)
+        self._fit(whole, trial, {"early_stopping_rounds": None, "n_estimators": min(max(1, round(rounds)), most)})
+        if len({model.ensemble.trees for model in trial.whole.values()}) == 1:
+            trial.whole = dict([trial.whole.popitem()])
 
 
 # --- the time limit ---------------------------------------------------------------------------------------------------

@@ -56,6 +56,15 @@ def fits_of(frame: pl.DataFrame, recipe, plan=PLANS[3], **more) -> list[tuple[fb
     return [(fb.fit(a, "y", valid=b, **FEATURES, **own), b) for (a, b), own in zip(parts, settings, strict=True)]
 
 
+def mean_of(frame: pl.DataFrame, recipe, fits: list[fb.Model]) -> np.ndarray:
+    """Return the mean of the fits' predictions; a recipe with refits has models of all rows in their place."""
+    if recipe.refits:
+        n_rounds = min(round(np.mean([fit.n_rounds for fit in fits]) * 5 / 4), QUICK["n_estimators"])
+        settings = settings_of(recipe.shapes[0], PLANS[4]) | {"n_estimators": n_rounds, "early_stopping_rounds": None}
+        fits = [fb.fit(frame, "y", **FEATURES, **settings, seed=seed) for seed in range(recipe.refits)]
+    return np.mean([fit.predict(frame).to_numpy() for fit in fits], axis=0)
+
+
 def rmse(predicted, label) -> float:
     return float(np.sqrt(np.mean((np.asarray(predicted) - np.asarray(label)) ** 2)))
 
@@ -108,7 +117,7 @@ def test_held_out_rows_weigh_several_settings(frame):
     weights = dict(made.leaderboard.select("trial", "weight").iter_rows())
     assert sum(weights.values()) == pytest.approx(1.0)
     fits = {recipe.name: fits_of(frame, recipe, PLANS[4]) for recipe in PLANS[4].recipes}
-    complete = made.leaderboard.filter(fits=5)
+    complete = made.leaderboard.filter((pl.col("fits") == 5) | (pl.col("weight") > 0))
     for row in complete.iter_rows(named=True):
         each = [rmse(fit.predict(held), held["y"]) for fit, held in fits[row["trial"]]]
         assert row["rmse"] == pytest.approx(np.mean(each), rel=1e-9)
@@ -123,8 +132,8 @@ def test_held_out_rows_weigh_several_settings(frame):
     # No setting alone, and no further step of the selection, is better on the held-out rows.
     best = error(weights)
     assert all(best <= error({name: 1.0}) for name in complete["trial"])
-    means = {name: np.mean([fit.predict(frame).to_numpy() for fit, _ in fits[name]], axis=0) for name in weights}
-    expected = sum(w * means[name] for name, w in weights.items())
+    recipes = [recipe for recipe in PLANS[4].recipes if weights.get(recipe.name)]
+    expected = sum(weights[one.name] * mean_of(frame, one, [fit for fit, _ in fits[one.name]]) for one in recipes)
     # A slope times a weight is rounded to some 30 bits, so that sums stay exact.
     np.testing.assert_allclose(made.predict(frame), expected, rtol=1e-9, atol=1e-8)
 
@@ -335,18 +344,44 @@ def trials_of(frame, **options) -> dict[str, tuple[int, float]]:
 def test_where_there_is_little_noise_other_trees_may_win_a_race():
     rng = np.random.default_rng(5)
     x = pl.DataFrame(rng.uniform(-1, 1, (300, 3)), schema=["a", "b", "c"])
-    lost = {"symmetric and leafwise": (1, 0.0)}
+    mixed = "symmetric and leafwise"
     smooth = x.with_columns(y=2 * pl.col("a") + pl.col("b").sin())
-    assert trials_of(smooth, n_estimators=40) == {"linear": (5, 1.0), **lost}
-    assert trials_of(smooth, n_estimators=40, linear_tree=False) == {"symmetric and leafwise": (5, 1.0)}
+    assert trials_of(smooth, n_estimators=40) == {"linear": (2, 1.0), "linear, deeper": (1, 0.0), mixed: (1, 0.0)}
+    assert trials_of(smooth, n_estimators=40, linear_tree=False) == {mixed: (5, 1.0)}
     noisy = smooth.with_columns(y=pl.col("y") + rng.normal(size=300))
-    assert trials_of(noisy, n_estimators=40) == {"symmetric and leafwise": (5, 1.0)}
+    assert trials_of(noisy, n_estimators=40) == {mixed: (5, 1.0)}
     classes = x.with_columns(y=(pl.col("a") * 2 + 2).cast(pl.Int64).cast(pl.String))
-    assert trials_of(classes, n_estimators=60).keys() == {"for all outputs", "symmetric and leafwise"}
+    assert trials_of(classes, n_estimators=60).keys() == {"for all outputs", mixed}
     codes = rng.integers(0, 4, (300, 3))
     rule = pl.DataFrame([pl.Series(f"s{k}", [f"v{code}" for code in codes[:, k]]) for k in range(3)])
     rule = rule.with_columns(y=pl.Series((codes[:, 0] + codes[:, 1]) % 3 == 0))
-    assert trials_of(rule, n_estimators=60).keys() == {"all rows", "symmetric and leafwise"}
+    assert trials_of(rule, n_estimators=60).keys() == {"all rows", "all rows, shallow", "all rows, leafwise", mixed}
+
+
+def test_the_winner_of_a_race_is_trained_on_all_rows():
+    """Two models by seed, of as many more rounds as rows, are the mean; only the first fold has been held out."""
+    frame = rows(200).with_columns(y=pl.col("x") * 2 + pl.col("z"))
+    options = {"features": ["x", "z"], "learning_rate": 0.3, "n_estimators": 40, "early_stopping_rounds": 1}
+    made = fb.auto(frame, "y", **options)
+    assert made.leaderboard["trial"][0] == "linear"
+    ((training, held_out), *_) = fold_parts(open_source(frame), 5, None, 0, None)
+    plan, recipe = PLANS[3], PLANS[3].rivals[0]
+    settings = {**plan.settings, **recipe.shapes[0], **options, "max_bin": 128}
+    del settings["max_learning_rate"]
+    first = fb.fit(training.collect(), "y", valid=held_out.collect(), **settings)
+    n_rounds = round(first.n_rounds * 200 / training.collect().height)
+    assert first.n_rounds < n_rounds < 40
+    settings |= {"n_estimators": n_rounds, "early_stopping_rounds": None}
+    each = [fb.fit(frame, "y", **settings, seed=seed).predict(frame).to_numpy() for seed in (0, 1)]
+    assert np.abs(each[0] - each[1]).max() > 0
+    np.testing.assert_allclose(made.predict(frame), np.mean(each, axis=0), rtol=1e-9, atol=1e-8)
+    held = held_out.collect()
+    assert made.leaderboard["rmse"][0] == pytest.approx(rmse(first.predict(held), held["y"]), rel=1e-9)
+    known = made.out_of_fold.filter(pl.col("fold") == 0)
+    np.testing.assert_allclose(known["prediction"], first.predict(held), rtol=1e-9, atol=1e-8)
+    assert made.out_of_fold["prediction"].count() == len(held)
+    without = fb.auto(frame, "y", **options, subsample=1.0, colsample_bylevel=1.0)
+    assert without.leaderboard["fits"][0] == 1, "nothing is drawn, and so a second model would be the same"
 
 
 def test_sparse_data_is_no_reason_to_fail(frame):
