@@ -10,7 +10,7 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -27,8 +27,8 @@ from frameboost.errors import DataError
 from frameboost.runtime.interrupts import plain_relation, waiting
 
 __all__ = [
-    "dictionaries_of", "is_frame_of", "no_strings", "numbers_of_pandas", "open_arrow", "open_pandas",
-    "refuse_duplicates", "table_behind", "table_name", "way_out",
+    "dictionaries_of", "frame_of_arrow", "is_arrow_table", "is_frame_of", "no_strings", "numbers_of_pandas",
+    "open_arrow", "open_pandas", "refuse_duplicates", "table_behind", "table_name", "way_out",
 ]  # fmt: skip
 
 # Raised by polars, and by pyarrow below it, for a column whose type polars lacks; a panic is not even an Exception.
@@ -160,8 +160,28 @@ def open_arrow(table: Any) -> FrameSource:
     """Open a table with the Arrow PyCapsule interface as a source."""
     names = getattr(table, "column_names", [])
     refuse_duplicates(names)
-    source = _with_valid_text(_read(pl.DataFrame, table, ((name, table.select([name])) for name in names)))
+    source = _with_valid_text(_read(frame_of_arrow, table, ((name, table.select([name])) for name in names)))
     return replace(source, categorical=no_strings(source, dictionaries_of(table)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Stream:
+    """A table with the Arrow PyCapsule interface only: `polars.DataFrame` handles PyArrow's columns one by one."""
+
+    table: Any
+
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+        return self.table.__arrow_c_stream__(requested_schema)
+
+
+def frame_of_arrow(table: Any) -> pl.DataFrame:
+    """Return a table with the Arrow PyCapsule interface as a frame."""
+    return pl.DataFrame(_Stream(table))
+
+
+def is_arrow_table(data: Any) -> bool:
+    """Whether this is a table or a record batch of PyArrow."""
+    return type(data).__module__ == "pyarrow.lib" and type(data).__name__ in ("Table", "RecordBatch")
 
 
 def is_frame_of(library: str, data: Any) -> bool:
@@ -203,8 +223,8 @@ def no_strings(source: FrameSource, categorical: Iterable[str]) -> frozenset[str
 def _with_valid_text(source: FrameSource) -> FrameSource:
     """Return the source if all text is UTF-8, else raise `DataError`; polars would crash later."""
     frame = source.frame.collect()
-    for name in frame.columns:
-        if frame[name].dtype == pl.String:
+    for name, dtype in zip(frame.columns, frame.dtypes, strict=True):
+        if dtype == pl.String:
             try:
                 frame[name].cast(pl.Binary).cast(pl.String)
             except pl.exceptions.PolarsError as error:
@@ -214,6 +234,8 @@ def _with_valid_text(source: FrameSource) -> FrameSource:
 
 def refuse_duplicates(names: Sequence[str], *, ignore_case: bool = False) -> None:
     """Raise `DataError` if two columns have the same name."""
+    if not ignore_case and len(set(names)) == len(names):
+        return
     times, first = Counter(names), dict[bytes, str]()
     for name in names:
         # DuckDB ignores the case of ASCII letters only; so does lower() on bytes.

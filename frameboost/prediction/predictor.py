@@ -13,7 +13,7 @@ import polars as pl
 
 from frameboost.checks.messages import counted, listed, shown, warn
 from frameboost.compile.polars import lookup_expr, margin_expr, margin_exprs, output_column, output_expr
-from frameboost.data.foreign_tables import is_frame_of, numbers_of_pandas
+from frameboost.data.foreign_tables import frame_of_arrow, is_arrow_table, is_frame_of, numbers_of_pandas
 from frameboost.data.matrix import Matrix
 from frameboost.data.opening import open_rows
 from frameboost.data.sources import Source
@@ -38,33 +38,37 @@ __all__ = ["Predictor"]
 _MAX_AT_ONCE = 16
 
 
-class _FrameColumns(NamedTuple):
-    """The columns of a frame, and the scorer for frames with these columns.
+class _TableColumns(NamedTuple):
+    """The columns of a table of polars or PyArrow, and the scorer for tables with these columns.
 
     Attributes
     ----------
     columns
-        All columns.
+        All columns: names for a frame, as reading all types takes longer than scoring; else a schema.
     names
         Those that trees use; empty if trees use all, in order.
     dtypes
         The types of the columns that trees use.
     scorer
         The scorer; None if types do not determine how columns are read: entirely missing ones, or times that may be
-        dates.
+        dates, or anything but numbers in Arrow.
     is_plain
         Whether the columns are compared without conversion.
     """
 
-    columns: list[str]
+    columns: Any
     names: list[str]
     dtypes: list[pl.DataType]
     scorer: ByteScorer | None
     is_plain: bool
 
-    def of(self, frame: pl.DataFrame) -> pl.DataFrame:
+    def of(self, table: Any) -> pl.DataFrame:
         """Return the columns that trees use, or all."""
-        return frame[self.names] if self.names else frame
+        if isinstance(table, pl.DataFrame):
+            return table[self.names] if self.names else table
+        if isinstance(table, pl.LazyFrame):
+            return (table.select(map(column, self.names)) if self.names else table).collect()
+        return frame_of_arrow(table.select(self.names) if self.names else table)
 
     def fits(self, dtypes: list[pl.DataType]) -> bool:
         """Whether the columns that trees use have these types; types of plain numbers have no parameters."""
@@ -89,7 +93,7 @@ class Predictor:
         # What the last call prepared: most calls have columns of the same types and the same output.
         self._outputs: dict[str, Output] = {}
         self._last_scorer: tuple[tuple[FeatureType, ...], ByteScorer] | None = None
-        self._last_frame: _FrameColumns | None = None
+        self._last_table: _TableColumns | None = None
         self._last_matrix: tuple[tuple[list[str], Any], ByteScorer, Any] | None = None
         self._last_values: tuple[tuple[Output, bool], pl.Expr] | None = None
         self._last_arrays: tuple[Output, ArrayOutput] | None = None
@@ -252,7 +256,7 @@ class Predictor:
 
     def _margins(self, data: Any) -> list[Any]:
         """Return the margins of each output."""
-        is_known = isinstance(data, pl.DataFrame | Matrix | dict)
+        is_known = isinstance(data, pl.DataFrame | pl.LazyFrame | Matrix | dict)
         if not is_known and is_frame_of("pandas", data) and (numbers := numbers_of_pandas(data)) is not None:
             data = numbers
         has_offset, bases = self.ensemble.offset is not None, self.ensemble.base_margins
@@ -261,9 +265,13 @@ class Predictor:
                 if self._fine_features and not isinstance(data, dict) and pl.Float32 in map(type, data.dtypes):
                     self._types(open_rows(data, self.ensemble.features))
                 return list(self.arrays.margins(codes, bases, in_parallel=False))
-            if isinstance(data, pl.DataFrame) and (margins := self._margins_of_frame(data)) is not None:
-                return margins
-            if isinstance(data, Matrix) and (margins := self._margins_of_matrix(data)) is not None:
+            if isinstance(data, Matrix):
+                margins = self._margins_of_matrix(data)
+            elif isinstance(data, pl.DataFrame | pl.LazyFrame) or is_arrow_table(data):
+                margins = self._margins_of_table(data)
+            else:
+                margins = None
+            if margins is not None:
                 return margins
         source = open_rows(data, self.ensemble.read_features)
         types = self._types(source)
@@ -315,34 +323,45 @@ class Predictor:
             return self._scorer(self.byte_trees, types).margins(frame, bases, kept_workers())
         return self.arrays.margins(self.arrays.codes(frame, types), bases)
 
-    def _margins_of_frame(self, frame: pl.DataFrame) -> list[Any] | None:
-        """Return the margins of a frame that is read by its types alone; None for others, or without byte trees.
+    def _margins_of_table(self, table: Any) -> list[Any] | None:
+        """Return the margins of a table that is read by its types alone; None for others, or without byte trees.
 
-        Frames with the same columns share a scorer. With thousands of columns, reading all types takes longer than
+        Tables with the same columns share a scorer. With thousands of columns, reading all types takes longer than
         scoring a few rows, so from the second such frame on only the types of columns that trees use are read.
         """
         if self.byte_trees is None:
             return None
-        columns, last = frame.columns, self._last_frame
-        rows = last.of(frame) if last is not None and last.columns == columns else None
-        if last is None or rows is None or not last.fits(rows.dtypes):
-            types, schema = self._types(open_rows(frame, self.ensemble.features)), frame.schema
-            scorer = self._scorer(self.byte_trees, types)
-            names = [] if scorer.names == columns else scorer.names
-            are_as_read = all(FeatureType.from_polars(schema[name]) == kind for name, kind in types.items())
-            is_plain = scorer.is_plain and all(
-                schema[n] == kind.physical_dtype for n, kind in types.items()
-            )  # no Float16
-            self._last_frame = last = _FrameColumns(
-                columns, names, [schema[name] for name in names or columns], scorer if are_as_read else None, is_plain
-            )
-            rows = last.of(frame)
-        if last.scorer is None:
+        columns, last = _columns_of(table), self._last_table
+        if last is None or last.columns != columns:
+            self._last_table = last = self._table_columns(self.byte_trees, table, columns)
+        if last.scorer is None and not isinstance(table, pl.DataFrame):
+            return None
+        rows = last.of(table)
+        if not last.fits(rows.dtypes):
+            self._last_table = last = self._table_columns(self.byte_trees, table, columns)
+            rows = last.of(table)
+        if last.scorer is None or not last.fits(rows.dtypes):  # a query may break its promise of types
             return None
         bases, workers = self.ensemble.base_margins, kept_workers()
         if last.is_plain:
             return list(last.scorer.margins_of_plain(rows, bases, workers))
         return list(last.scorer.margins(rows.lazy(), bases, workers))
+
+    def _table_columns(self, trees: ByteTrees, table: Any, columns: Any) -> _TableColumns:
+        is_of_polars = isinstance(table, pl.DataFrame | pl.LazyFrame)
+        no_rows = table if is_of_polars else table.slice(0, 0)
+        source = open_rows(no_rows, self.ensemble.features)
+        types = self._types(source)
+        schema = (no_rows if is_of_polars else frame_of_arrow(no_rows)).lazy().collect_schema()
+        scorer = self._scorer(trees, types)
+        names = [] if scorer.names == schema.names() else scorer.names
+        is_plain = scorer.is_plain and all(
+            schema[name] == kind.physical_dtype for name, kind in types.items()
+        )  # no Float16
+        are_as_read = all(FeatureType.from_polars(schema[name]) == kind for name, kind in types.items())
+        is_read = are_as_read and (is_of_polars or (is_plain and not source.categorical))
+        dtypes = [schema[name] for name in names or schema.names()]
+        return _TableColumns(columns, names, dtypes, scorer if is_read else None, is_plain)
 
     def _margins_of_matrix(self, matrix: Matrix) -> list[Any] | None:
         """Return the margins of rows in an array; None if the model compares no numbers, and without byte trees."""
@@ -402,6 +421,13 @@ def _warn_of_exposures(ensemble: Ensemble, rows: pl.DataFrame) -> None:
     values = rows[offset.names[0]]
     if wrong := int((values <= 0).sum()):
         warn(f"{offset} is 0 or negative in {wrong:,} of {len(rows):,} rows, whose predictions are NULL")
+
+
+def _columns_of(table: Any) -> Any:
+    """Return `_TableColumns.columns`."""
+    if isinstance(table, pl.DataFrame):
+        return table.columns
+    return table.collect_schema() if isinstance(table, pl.LazyFrame) else table.schema
 
 
 _WORDS = {"string": "strings", "codes": "integers", "boolean": "Booleans"}

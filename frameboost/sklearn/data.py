@@ -20,6 +20,7 @@ from sklearn.utils.validation import _num_samples, validate_data
 
 from frameboost.checks.messages import shown
 from frameboost.data.database_table import DatabaseTable
+from frameboost.data.foreign_tables import frame_of_arrow, is_arrow_table, is_frame_of, numbers_of_pandas
 from frameboost.data.matrix import Matrix
 from frameboost.data.opening import open_source
 from frameboost.data.sources import FrameSource, with_types_of_nulls
@@ -99,20 +100,20 @@ def read_whole(estimator: BaseEstimator, X: Any) -> pl.DataFrame:
 def read_parts(estimator: BaseEstimator, X: Any) -> Iterator[pl.DataFrame | Matrix]:
     """Yield the rows of X to predict: all at once, or for a sparse matrix as many as need little memory."""
     checked = _checked(estimator, X, reset=False)
+    if isinstance(checked, pl.DataFrame | Matrix):
+        yield checked if isinstance(checked, Matrix) else _frame(estimator, checked)
+        return
     n_rows, n_columns = checked.shape
     at_once = n_rows
     if _is_sparse(checked):
         at_once = max(1, _DENSE_AT_ONCE // (n_columns * checked.dtype.itemsize))
     for start in range(0, max(1, n_rows), max(1, at_once)):
         part = checked if at_once >= n_rows else checked[start : start + at_once]
-        if isinstance(part, pl.DataFrame):
-            yield _frame(estimator, part)
-        else:
-            yield Matrix(_plain(part.toarray() if _is_sparse(part) else part), names_in(estimator))
+        yield Matrix(_plain(part.toarray() if _is_sparse(part) else part), names_in(estimator))
 
 
 def _checked(estimator: Any, X: Any, *, reset: bool) -> Any:
-    """Return X as a polars frame, an array or a CSR matrix; check that its columns are those of fit."""
+    """Return X as a polars frame, a `Matrix`, an array or a CSR matrix; check that its columns are those of fit."""
     if isinstance(X, Star):
         raise DataError("X is a Star, whose rows scikit-learn can't count or choose; pass its collect(), or use fit")
     if isinstance(X, DatabaseTable):
@@ -128,8 +129,8 @@ def _checked(estimator: Any, X: Any, *, reset: bool) -> Any:
         drops_queries = has_queries_beside(estimator, X)
     if drops_queries:
         X = X.drop(columns=[_QUERIES]) if hasattr(X, "iloc") else pl.DataFrame(X).drop(_QUERIES)
-    if not reset and _is_known(estimator, X):
-        return X
+    if not reset and (known := _known(estimator, X)) is not None:
+        return known
     if not _is_table(X):
         smallest = 2 if reset else 1
         return validate_data(
@@ -145,16 +146,28 @@ def _checked(estimator: Any, X: Any, *, reset: bool) -> Any:
     return source.frame.collect()
 
 
-def _is_known(estimator: Any, X: Any) -> bool:
-    """Whether X is an array of numbers with the columns of fit: `validate_data` takes longer than to score a row."""
-    is_numbers = type(X) is np.ndarray and X.dtype.kind in "fiu" and not hasattr(estimator, "feature_names_in_")
-    return is_numbers and X.ndim == 2 and len(X) > 0 and X.shape[1] == estimator.n_features_in_
+def _known(estimator: Any, X: Any) -> Any:
+    """Return X as `_checked` does if it needs no more checks; `validate_data` takes longer than scoring a row.
+
+    That is an array of numbers, or a frame, or numbers in a table of pandas or Arrow, with the columns of fit.
+    """
+    if not hasattr(estimator, "feature_names_in_"):
+        is_numbers = type(X) is np.ndarray and X.dtype.kind in "fiu"
+        return X if is_numbers and X.ndim == 2 and len(X) > 0 and X.shape[1] == estimator.n_features_in_ else None
+    if is_frame_of("pandas", X):
+        X = numbers_of_pandas(X)
+    elif is_arrow_table(X):
+        X = None if pl.String in (frame := frame_of_arrow(X)).dtypes else frame  # which may not be UTF-8
+    return X if isinstance(X, pl.DataFrame | Matrix) and X.columns == names_in(estimator) else None
 
 
 def _frame(estimator: BaseEstimator, checked: Any) -> pl.DataFrame:
     names = names_in(estimator)
+    if isinstance(checked, Matrix):
+        return checked.frame()
     if isinstance(checked, pl.DataFrame):
-        return checked.rename(dict(zip(checked.columns, names, strict=True)))
+        is_named = checked.columns == names
+        return checked if is_named else checked.rename(dict(zip(checked.columns, names, strict=True)))
     return pl.from_numpy(_plain(checked), schema=names)
 
 
