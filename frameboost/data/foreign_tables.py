@@ -143,16 +143,16 @@ def numbers_of_pandas(frame: Any) -> Matrix | pl.DataFrame | None:
 
     Columns are read grouped by type; `polars.from_pandas` reads them one by one, which takes longer than scoring a row.
     """
-    positions: dict[Any, list[int]] = {}
-    for k, dtype in enumerate(frame.dtypes.tolist()):
-        positions.setdefault(dtype, []).append(k)
-    if not positions or not all(dtype in _NUMBERS for dtype in positions):
+    dtypes = frame.dtypes.tolist()
+    kinds = set(dtypes)
+    if not kinds or not kinds <= _NUMBERS:
         return None
-    names = [str(name) for name in frame.columns]
+    names = list(map(str, frame.columns.tolist()))
     refuse_duplicates(names)
-    if len(positions) == 1:
+    if len(kinds) == 1:
         return Matrix(frame.to_numpy(), names)
-    parts = (Matrix(frame.iloc[:, at].to_numpy(), [names[k] for k in at]).frame() for at in positions.values())
+    positions = ([k for k, dtype in enumerate(dtypes) if dtype == kind] for kind in kinds)
+    parts = (Matrix(frame.iloc[:, at].to_numpy(), [names[k] for k in at]).frame() for at in positions)
     return pl.concat(parts, how="horizontal").select(names)
 
 

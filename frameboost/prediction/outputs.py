@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 __all__ = ["ArrayOutput", "few_outputs"]
 
-# Rows times expressions that are computed number by number.
-_MAX_VALUES = 16
+# Rows that are computed number by number.
+_MAX_ROWS = 3
 # Rows times values that are computed by numpy.
 _MAX_ARRAY = 1 << 13
 
@@ -37,7 +37,7 @@ def few_outputs(output: Output, margins: Sequence[Sequence[float]]) -> pl.Series
     margins
         float64 (outputs, rows): the margins, without NaN.
     """
-    if not 0 < len(margins[0]) * _size(output) <= _MAX_VALUES or output.names:
+    if not 0 < len(margins[0]) <= _MAX_ROWS or output.names:
         return None
     rows = [_values(output, row) for row in zip(*margins, strict=True)]
     shape = len(output.values)
@@ -45,11 +45,6 @@ def few_outputs(output: Output, margins: Sequence[Sequence[float]]) -> pl.Series
     if shape == 1:
         return pl.Series("prediction", [value for (value,) in rows], kind)
     return pl.Series("prediction", rows, pl.Array(kind, shape))
-
-
-def _size(output: Output) -> int:
-    """Return the number of expressions of a row."""
-    return len(output.values) + sum(map(len, output.stages))
 
 
 def _values(output: Output, margins: Sequence[float]) -> list[Any]:

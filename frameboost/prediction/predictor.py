@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from itertools import chain, zip_longest
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from frameboost.checks.messages import counted, listed, shown, warn
@@ -28,7 +29,7 @@ from frameboost.trees.linear_leaves import MAX_STEPS
 
 if TYPE_CHECKING:
     from frameboost.compile.arrays.byte_trees import ByteScorer, ByteTrees
-    from frameboost.compile.arrays.flat_trees import FewRows, TreeArrays
+    from frameboost.compile.arrays.flat_trees import FewRows, Getter, NumberTrees, TreeArrays
     from frameboost.compile.arrays.linear_trees import LinearScorer
 
 __all__ = ["Predictor"]
@@ -36,6 +37,10 @@ __all__ = ["Predictor"]
 
 # The outputs whose values are computed by one expression of polars, which is cached.
 _MAX_AT_ONCE = 16
+# Rows of numbers up to which each walks by itself.
+_FEW = 16
+# Values of such rows that are read row by row in the time of a column.
+_AS_COLUMN = 8
 
 
 class _TableColumns(NamedTuple):
@@ -47,6 +52,8 @@ class _TableColumns(NamedTuple):
         All columns: names for a frame, as reading all types takes longer than scoring; else a schema.
     names
         Those that trees use; empty if trees use all, in order.
+    features, used
+        Return the values of a row that the model reads, and those that trees use.
     dtypes
         The types of the columns that trees use.
     scorer
@@ -58,6 +65,8 @@ class _TableColumns(NamedTuple):
 
     columns: Any
     names: list[str]
+    features: Getter
+    used: Getter
     dtypes: list[pl.DataType]
     scorer: ByteScorer | None
     is_plain: bool
@@ -69,6 +78,10 @@ class _TableColumns(NamedTuple):
         if isinstance(table, pl.LazyFrame):
             return (table.select(map(column, self.names)) if self.names else table).collect()
         return frame_of_arrow(table.select(self.names) if self.names else table)
+
+    def is_few(self, frame: pl.DataFrame) -> bool:
+        """Whether a frame has so few values that they are read row by row."""
+        return 0 < len(frame) * len(self.columns) <= _AS_COLUMN * len(self.dtypes)
 
     def fits(self, dtypes: list[pl.DataType]) -> bool:
         """Whether the columns that trees use have these types; types of plain numbers have no parameters."""
@@ -111,6 +124,12 @@ class Predictor:
         from frameboost.compile.arrays.flat_trees import FewRows
 
         return FewRows(self.arrays, self.ensemble.features)
+
+    @cached_property
+    def _number_trees(self) -> NumberTrees | None:
+        from frameboost.compile.arrays.flat_trees import NumberTrees
+
+        return NumberTrees.compile(self.arrays)
 
     @cached_property
     def byte_trees(self) -> ByteTrees | None:
@@ -334,18 +353,27 @@ class Predictor:
         columns, last = _columns_of(table), self._last_table
         if last is None or last.columns != columns:
             self._last_table = last = self._table_columns(self.byte_trees, table, columns)
-        if last.scorer is None and not isinstance(table, pl.DataFrame):
-            return None
+        if not isinstance(table, pl.DataFrame):
+            if last.scorer is None:
+                return None
+        elif last.scorer is not None and last.is_plain and last.is_few(table) and not self._fine_features:
+            read = table.rows()
+            kinds = set(map(type, chain.from_iterable(map(last.features, read))))
+            margins = self._margins_of_few([*map(last.used, read)]) if kinds <= {float, int} else None
+            if margins is not None:
+                return margins
         rows = last.of(table)
         if not last.fits(rows.dtypes):
             self._last_table = last = self._table_columns(self.byte_trees, table, columns)
             rows = last.of(table)
         if last.scorer is None or not last.fits(rows.dtypes):  # a query may break its promise of types
             return None
-        bases, workers = self.ensemble.base_margins, kept_workers()
-        if last.is_plain:
-            return list(last.scorer.margins_of_plain(rows, bases, workers))
-        return list(last.scorer.margins(rows.lazy(), bases, workers))
+        bases = self.ensemble.base_margins
+        if not last.is_plain:
+            return list(last.scorer.margins(rows.lazy(), bases, kept_workers()))
+        if 0 < len(rows) <= _FEW and (margins := self._margins_of_few(rows.to_numpy())) is not None:
+            return margins
+        return list(last.scorer.margins_of_plain(rows, bases, kept_workers()))
 
     def _table_columns(self, trees: ByteTrees, table: Any, columns: Any) -> _TableColumns:
         is_of_polars = isinstance(table, pl.DataFrame | pl.LazyFrame)
@@ -354,14 +382,16 @@ class Predictor:
         types = self._types(source)
         schema = (no_rows if is_of_polars else frame_of_arrow(no_rows)).lazy().collect_schema()
         scorer = self._scorer(trees, types)
-        names = [] if scorer.names == schema.names() else scorer.names
+        names = [feature.name for feature in self.arrays.features]
         is_plain = scorer.is_plain and all(
             schema[name] == kind.physical_dtype for name, kind in types.items()
         )  # no Float16
         are_as_read = all(FeatureType.from_polars(schema[name]) == kind for name, kind in types.items())
         is_read = are_as_read and (is_of_polars or (is_plain and not source.categorical))
-        dtypes = [schema[name] for name in names or schema.names()]
-        return _TableColumns(columns, names, dtypes, scorer if is_read else None, is_plain)
+        some = [] if names == list(schema) else names
+        dtypes = [schema[name] for name in some or schema]
+        features, used = (_getter_of(some, schema) for some in (types, names))
+        return _TableColumns(columns, some, features, used, dtypes, scorer if is_read else None, is_plain)
 
     def _margins_of_matrix(self, matrix: Matrix) -> list[Any] | None:
         """Return the margins of rows in an array; None if the model compares no numbers, and without byte trees."""
@@ -371,11 +401,19 @@ class Predictor:
                 return None
             scorer = self._scorer(self.byte_trees, self._types(open_rows(matrix[:0], self.ensemble.features)))
             index = {name: i for i, name in enumerate(matrix.columns)}
-            self._last_matrix = last = key, scorer, np.array([index[name] for name in scorer.names], np.int64)
+            used = np.array([index[feature.name] for feature in self.arrays.features], np.int64)
+            self._last_matrix = last = key, scorer, used
         _, scorer, columns = last
         if not scorer.reads(matrix.values.dtype):
             return None
+        if 0 < len(matrix) <= _FEW and (margins := self._margins_of_few(matrix.values[:, columns])) is not None:
+            return margins
         return list(scorer.margins_of_array(matrix.values, columns, self.ensemble.base_margins, kept_workers()))
+
+    def _margins_of_few(self, rows: npt.ArrayLike) -> list[Any] | None:
+        """Return the margins of a few rows of numbers, (rows, used features or more); None if they may round."""
+        trees = self._number_trees
+        return None if trees is None else trees.margins(rows, self.ensemble.base_margins)
 
     def _scorer(self, trees: ByteTrees, types: Mapping[str, FeatureType]) -> ByteScorer:
         last, key = self._last_scorer, tuple(types.values())
@@ -421,6 +459,14 @@ def _warn_of_exposures(ensemble: Ensemble, rows: pl.DataFrame) -> None:
     values = rows[offset.names[0]]
     if wrong := int((values <= 0).sum()):
         warn(f"{offset} is 0 or negative in {wrong:,} of {len(rows):,} rows, whose predictions are NULL")
+
+
+def _getter_of(names: Iterable[str], columns: Iterable[str]) -> Getter:
+    """Return a function that takes the values of some columns from a row."""
+    from frameboost.compile.arrays.flat_trees import getter
+
+    index = {name: i for i, name in enumerate(columns)}
+    return getter([index[name] for name in names])
 
 
 def _columns_of(table: Any) -> Any:

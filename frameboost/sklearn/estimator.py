@@ -232,6 +232,10 @@ class Estimator(BaseEstimator):
     def _own_names(self) -> set[str]:
         return set(self._get_param_names())
 
+    def __sklearn_is_fitted__(self) -> bool:
+        """Return whether there is a model; by default scikit-learn looks at the names of all attributes."""
+        return hasattr(self, "model_")
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True

@@ -464,7 +464,11 @@ class FrameBoostClassifier(ClassifierMixin, _Pointwise):
         """Return the probabilities of all classes; two classes are given by that of the second."""
         if scores.ndim == 2:
             return scores
-        return scores[:, None] if len(self.classes_) == 1 else np.column_stack([1.0 - scores, scores])
+        if len(self.classes_) == 1:
+            return scores[:, None]
+        probabilities = np.empty((len(scores), 2))
+        probabilities[:, 0], probabilities[:, 1] = 1.0 - scores, scores
+        return probabilities
 
 
 def _weigh_classes(roles: dict[str, Array], class_weight: Any, labels: Array, name: str) -> None:

@@ -192,3 +192,19 @@ def test_intervals_are_those_of_the_model():
     np.testing.assert_allclose(ends, regressor.predict(X[200:])[:, None] + [-expected, expected], rtol=1e-12)
     with pytest.raises(ValueError, match="inconsistent numbers of samples"):
         regressor.conform(X[100:200], y[100:199])
+
+
+def test_tables_of_any_kind_score_as_by_the_model_if_their_columns_are_those_of_fit():
+    rng = np.random.default_rng(0)
+    X = pl.DataFrame(rng.normal(size=(40, 2)), schema=["a", "b"]).with_columns(
+        a=pl.when(pl.int_range(40) % 7 > 0).then("a"), c=pl.int_range(40) % 3
+    )
+    estimator = fb.FrameBoostRegressor(n_estimators=3, max_depth=3).fit(X, X["b"] + X["c"])
+    others = X.select("b", "a", "c"), X.drop("c")
+    for convert in (pl.DataFrame, pl.DataFrame.lazy, pl.DataFrame.to_arrow, pl.DataFrame.to_pandas):
+        for rows in (X, X[:1], X[:5]):
+            expected = estimator.model_.predict(rows).to_list()
+            assert [estimator.predict(convert(rows)).tolist() for _ in range(2)] == [expected] * 2
+        for other in others:
+            with pytest.raises(ValueError, match="feature names should match"):
+                estimator.predict(convert(other))

@@ -29,6 +29,7 @@ TESTED_OTHERWISE = {
         "compile/test_agreement": "find_leaves is_named sum_leaves",  # tests.support.random_models
         "compile/test_batch_scorer": "arrow_buffers",  # predictions of frames of any chunks
         "compile/test_byte_trees": "add_deep_leaves",  # tests.support.random_models
+        "compile/test_few_rows": "add_leaves_of_numbers",  # tests.support.random_models
         "compile/test_linear_contributions": "add_slopes",  # by definition
         "compile/test_linear_leaves": "add_linear_trees",
         "engines/duckdb/test_star": "add_codes_of_keys add_sums_of_keys move_records take "

@@ -364,7 +364,6 @@ class ByteScorer:
         self._trees = trees
         self._indices = list(range(len(features))) if only is None else list(only)
         self._types = [types[features[i].name] for i in self._indices]
-        self._names = [features[i].name for i in self._indices]
         self._exprs = [trees.arrays.value_expr(i, kind) for i, kind in zip(self._indices, self._types, strict=True)]
         self._edges = [trees.arrays.edges_in(i, kind) for i, kind in zip(self._indices, self._types, strict=True)]
         self._is_categorical = [features[i].type.is_categorical for i in self._indices]
@@ -377,6 +376,8 @@ class ByteScorer:
             dtype = None if self._is_categorical[k] else _NUMPY.get(type(kind.physical_dtype))
             (self._others if dtype is None else of_types.setdefault(dtype, [])).append(k)
         self._numbers = [self._as_numbers(dtype, indices) for dtype, indices in of_types.items()]
+        # Whether columns of these types store the values that splits compare.
+        self.is_plain = all(_is_plain(features[i], kind) for i, kind in zip(self._indices, self._types, strict=True))
 
     def _as_numbers(self, dtype: np.dtype[Any], features: list[int]) -> _Numbers:
         parts = [
@@ -414,7 +415,7 @@ class ByteScorer:
     ) -> list[FloatArray]:
         """Return `margins` of a frame of columns that can be read in place (see `is_plain`), without a query.
 
-        ``values`` has the columns of `names`, or any where there are none.
+        ``values`` has the features' columns, or any where there are none.
         """
         with self._coding(values) as write:
             return self._margins(len(values), write, base_margins, workers)
@@ -451,16 +452,6 @@ class ByteScorer:
         count = max(-(-n_rows // most), workers.count(n_rows * width, _SMALLEST))
         workers.each([(n_rows * k // count, n_rows * (k + 1) // count) for k in range(count)], score)
         return margins
-
-    @property
-    def names(self) -> list[str]:
-        """The features that the trees use."""
-        return self._names
-
-    @property
-    def is_plain(self) -> bool:
-        """Whether columns of these types store the values that splits compare."""
-        return all(map(_is_plain, self._trees.arrays.features, self._types))
 
     def reads(self, dtype: np.dtype[Any]) -> bool:
         """Whether an array of this dtype stores the values that splits compare."""

@@ -23,14 +23,19 @@ import numpy.typing as npt
 import polars as pl
 
 from frameboost.binning.codes import code_expr
-from frameboost.data.matrix import Matrix
 from frameboost.runtime.workers import has_numba, kept_workers
 from frameboost.schema.types import Feature, FeatureType, Physical, column, not_zero, physical_expr
 from frameboost.trees.linear_leaves import refuse_linear
 from frameboost.trees.tree import Tree, TreeColumns
 
 if has_numba():
-    from frameboost.compile.arrays.score_kernels import LEAF, NO_TABLE, find_leaves, sum_leaves
+    from frameboost.compile.arrays.score_kernels import (
+        LEAF,
+        NO_TABLE,
+        add_leaves_of_numbers,
+        find_leaves,
+        sum_leaves,
+    )
 else:
     from frameboost.compile.arrays.vector_walk import (  # type: ignore[assignment]
         LEAF,
@@ -39,7 +44,7 @@ else:
         sum_leaves,
     )
 
-__all__ = ["FewRows", "FloatArray", "IntArray", "TreeArrays"]
+__all__ = ["FewRows", "FloatArray", "Getter", "IntArray", "NumberTrees", "TreeArrays", "getter"]
 
 IntArray = npt.NDArray[np.int64]
 FloatArray = npt.NDArray[np.float64]
@@ -340,10 +345,60 @@ def _below_everything(kind: FeatureType) -> Fraction:
     return kind.as_fraction(kind.bounds[0]) - 1
 
 
+# --- a few rows of numbers --------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class NumberTrees:
+    """An ensemble over rows of float64 numbers, without codes: for a few rows, coding takes longer than the walk.
+
+    Attributes
+    ----------
+    roots, outputs
+        int64 (trees,): as in `TreeArrays`.
+    nodes
+        int32 (nodes, 4): the feature (`LEAF` in a leaf), the left and the right child, and whether missing values go
+        right.
+    numbers
+        float64 (nodes,): the threshold, NaN if all numbers go left; in a leaf its value.
+    """
+
+    roots: IntArray
+    outputs: IntArray
+    nodes: npt.NDArray[np.int32]
+    numbers: FloatArray
+
+    @classmethod
+    def compile(cls, arrays: TreeArrays) -> NumberTrees | None:
+        """Return the ensemble; None without numba, or if a feature has categories, or thresholds that round."""
+        edges = [np.array(values, np.float64) for values in arrays.edges if all(map(_is_float, values))]
+        if not has_numba() or arrays.is_linear or len(edges) < len(arrays.edges) or (arrays.table_at != NO_TABLE).any():
+            return None
+        is_leaf = arrays.feature == LEAF
+        feature, starts = np.where(is_leaf, 0, arrays.feature), np.cumsum([0, *map(len, edges)])
+        is_any = arrays.bound > np.append(arrays.missing, 0)[feature]  # every number goes left
+        thresholds = np.concatenate([*edges, [np.nan]])
+        threshold = thresholds[np.where(is_leaf | is_any, -1, starts[feature] + arrays.bound - 1)]
+        nodes = np.stack([arrays.feature, arrays.left, arrays.right, ~arrays.missing_left], axis=1).astype(np.int32)
+        return cls(arrays.roots, arrays.outputs, nodes, np.where(is_leaf, arrays.value, threshold))
+
+    def margins(self, rows: npt.ArrayLike, base_margins: Sequence[float]) -> list[FloatArray] | None:
+        """Return `TreeArrays.margins` of a few rows, (rows, features or more); None if a number is too large."""
+        values = np.array(rows, np.float64, order="C")
+        margins = np.empty((len(base_margins), len(values)))
+        margins.T[:] = base_margins
+        is_exact = add_leaves_of_numbers(values, self.roots, self.outputs, self.nodes, self.numbers, margins)
+        return list(margins) if is_exact else None
+
+
+def _is_float(edge: Physical) -> bool:
+    return isinstance(edge, int | float) and float(edge) == edge
+
+
 # --- codes of a few rows ----------------------------------------------------------------------------------------------
 
-# More rows than this, or more values in several rows, are faster by columns; of numbers alone, fewer.
-_MAX_ROWS, _MAX_VALUES, _MAX_NUMBERS = 16, 1 << 12, 1 << 8
+# More rows than this, or more values in several rows, are faster by columns.
+_MAX_ROWS, _MAX_VALUES = 16, 1 << 12
 _NUMBERS, _TEXT = {float, int, np.float64, np.float32}, {str}
 # What other columns of a dict may hold besides; a value of another type may be an error.
 _OTHERS = {str, bool, type(None)}
@@ -353,8 +408,8 @@ class FewRows:
     """The codes of a few rows for an ensemble, value by value.
 
     Setting up a query over columns takes longer than reading a few hundred values. Only plain numbers and strings are
-    coded here. Anything else (other types, a missing column, a NULL in a column of another type) is left to
-    `frameboost.prediction.predictor`, which also raises the errors.
+    coded here, and only rows with strings in a frame (see `NumberTrees`). Anything else (other types, a missing column,
+    a NULL in a column of another type) is left to `frameboost.prediction.predictor`, which also raises the errors.
 
     Python compares integers and floats exactly, so thresholds are not converted to the types of the columns.
 
@@ -372,11 +427,12 @@ class FewRows:
         self._can_code = all(_can_code(feature) for feature in features)
         self._types = [_TEXT if feature.type.is_categorical else _NUMBERS for feature in features]
         self._all_types = set().union(*self._types)
+        self._has_text = not self._all_types <= _NUMBERS
         used = zip(arrays.features, arrays.edges, arrays.missing.tolist(), strict=True)
         self._coders = [(_text if f.type.is_categorical else _number)(edges, missing) for f, edges, missing in used]
-        self._of_used = _getter([self._names.index(feature.name) for feature in arrays.features])
+        self._of_used = getter([self._names.index(feature.name) for feature in arrays.features])
         # The columns of the last frame, where the features are among them, and what takes these from a row.
-        self._last: tuple[list[str], list[int], _Getter] = [], [], _getter([])
+        self._last: tuple[list[str], list[int], Getter] = [], [], getter([])
 
     def codes(self, data: Any) -> npt.NDArray[np.unsignedinteger] | None:
         """Return the codes of rows, as `TreeArrays.codes` does; None if they must be read column by column.
@@ -384,13 +440,13 @@ class FewRows:
         Parameters
         ----------
         data
-            The rows: a frame or an array, a dict for one row, or another type, for which the result is None.
+            The rows: a frame, a dict for one row, or another type, for which the result is None.
         """
         if not self._can_code:
             return None
         if type(data) is dict:
             rows = self._of_dict(data)
-        elif isinstance(data, pl.DataFrame | Matrix) and 0 < len(data) <= _MAX_ROWS:
+        elif isinstance(data, pl.DataFrame) and self._has_text and 0 < len(data) <= _MAX_ROWS:
             rows = self._of_frame(data)
         else:
             return None
@@ -408,10 +464,9 @@ class FewRows:
             return None
         return None if values is None else [values]
 
-    def _of_frame(self, frame: pl.DataFrame | Matrix) -> list[Sequence[Any]] | None:
+    def _of_frame(self, frame: pl.DataFrame) -> list[Sequence[Any]] | None:
         columns = frame.columns
-        most = _MAX_NUMBERS if self._all_types == _NUMBERS else _MAX_VALUES
-        if len(columns) * len(frame) > most and len(frame) > 1:
+        if len(columns) * len(frame) > _MAX_VALUES and len(frame) > 1:
             return None
         last, indices, of_features = self._last
         if last != columns:
@@ -419,7 +474,7 @@ class FewRows:
             if not index.keys() >= set(self._names):
                 return None
             indices = [index[name] for name in self._names]
-            self._last = _, _, of_features = columns, indices, _getter(indices)
+            self._last = _, _, of_features = columns, indices, getter(indices)
         values = [of_features(row) for row in frame.rows()]
         rows = [row for each in values if (row := self._plain(each, may_be_none=False)) is not None]
         if len(rows) == len(values):
@@ -446,10 +501,10 @@ class FewRows:
         return [math.nan if value is None and types is _NUMBERS else value for value, types in pairs]
 
 
-_Getter = Callable[[Sequence[Any]], Sequence[Any]]
+Getter = Callable[[Sequence[Any]], Sequence[Any]]
 
 
-def _getter(indices: Sequence[int]) -> _Getter:
+def getter(indices: Sequence[int]) -> Getter:
     """Return an `itemgetter` of these values and one more, because with a single index it returns no tuple."""
     return itemgetter(*indices, indices[0]) if indices else lambda _: ()
 

@@ -15,7 +15,8 @@ from frameboost.runtime.kernel import kernel
 
 __all__ = [
     "BOUND", "BYTES", "CHILD", "COLUMN", "LEAF", "MISSING", "NO_TABLE", "ROTATED", "ROUND", "add_deep_leaves",
-    "add_leaves", "add_linear_trees", "arrow_buffers", "code_buffers", "find_leaves", "is_named", "sum_leaves",
+    "add_leaves", "add_leaves_of_numbers", "add_linear_trees", "arrow_buffers", "code_buffers", "find_leaves",
+    "is_named", "sum_leaves",
 ]  # fmt: skip
 
 # What `TreeArrays.feature` holds for a leaf, and ``table`` and ``table_at`` for a split that is not categorical.
@@ -26,6 +27,10 @@ LEAF = NO_TABLE = -1
 
 # Rows that pass one tree before the next tree: their codes and the tree stay in the cache.
 _WALKED = 256
+# From here on float64 does not hold all integers.
+_INEXACT = 2.0**53
+# The columns of `NumberTrees.nodes`; the right child is after the left one.
+FEATURE, CHILDREN, MISSING_RIGHT = np.uint64(0), np.uint64(1), np.uint64(3)
 
 
 @kernel(inline="always")
@@ -79,6 +84,37 @@ def find_leaves(  # type: ignore[no-untyped-def]
                     codes, row, roots[tree], feature, bound, missing, missing_left, table_at, tables, left, right
                 )
                 out[row, tree] = leaf - roots[tree]
+
+
+@kernel
+def add_leaves_of_numbers(values, roots, outputs, nodes, numbers, margins):  # type: ignore[no-untyped-def]
+    """Add the leaf values of all trees to the margins of a few rows, in tree order.
+
+    Returns False, without adding any, if a value is so large that float64 may not hold the integer it stands for.
+
+    Parameters
+    ----------
+    values
+        float64 (rows, features): NaN for missing values.
+    roots, outputs, nodes, numbers
+        The arrays of `frameboost.compile.arrays.flat_trees.NumberTrees`.
+    margins
+        float64 (outputs, rows), added to.
+    """
+    for row in range(len(values)):
+        for i in range(values.shape[1]):
+            if abs(values[row, i]) >= _INEXACT:
+                return False
+    for tree in range(len(roots)):
+        for row in range(np.uint64(len(values))):  # with unsigned indices there are no negative ones to consider
+            node = np.uint64(roots[tree])
+            while nodes[node, FEATURE] != LEAF:
+                value = values[row, np.uint64(nodes[node, FEATURE])]
+                # The threshold NaN is above all numbers.
+                is_right = value >= numbers[node] if value == value else nodes[node, MISSING_RIGHT] != 0
+                node = np.uint64(nodes[node, CHILDREN + np.uint64(is_right)])
+            margins[outputs[tree], row] += numbers[node]
+    return True
 
 
 # --- blocks: every node of a tree is compared with a block of rows ----------------------------------------------------
