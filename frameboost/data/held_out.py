@@ -431,8 +431,8 @@ _FOLDS = (
     "positions of rows to train on and to validate on"
 )
 _FOLD = 20  # the purpose of a random key; `frameboost.training.growths` has others
-# With more rows a fold, no fold is empty by chance: e^-64 of one is left.
-_FEW_ROWS = 64
+# With more rows a fold than this, none draws half of its share by chance.
+_FEW_ROWS = 256
 
 
 def fold_parts(
@@ -514,7 +514,7 @@ def _rows_of(source: LocalSource, rows: pl.LazyFrame) -> pl.LazyFrame | FrameSou
 def _with_folds(source: LocalSource, folds: int, seed: int) -> tuple[LocalSource, str]:
     """Return the rows with a fold index drawn by position, and that column's name.
 
-    If a fold of few rows drew none, the rows are dealt round-robin by their draws.
+    If a fold drew half of its share or less, as happens with few rows, the rows are dealt round-robin by their draws.
     """
     name = free_name("fold", source.names())
     drawn = with_draws(source, draw_key(seed, _FOLD), name)
@@ -528,9 +528,17 @@ def _with_folds(source: LocalSource, folds: int, seed: int) -> tuple[LocalSource
         quoted = quote_identifier(name)
         replaced = f"* REPLACE (CAST(FLOOR({quoted} * {folds}) AS BIGINT) AS {quoted})"
         numbered = drawn.derived(drawn.relation.project(replaced))
-    if n_rows < _FEW_ROWS * folds and count_groups(numbered, name) < folds:
+    if n_rows < _FEW_ROWS * folds and 2 * _smallest_fold(numbered, name, folds) <= n_rows // folds:
         return _with_folds_of_strata(source, None, folds, seed)
     return numbered, name
+
+
+def _smallest_fold(source: LocalSource, name: str, folds: int) -> int:
+    if isinstance(source, FrameSource):
+        sizes = source.frame.group_by(name).len().collect()["len"].to_list()
+    else:
+        sizes = [row[0] for row in source.relation.aggregate("COUNT(*)", quote_identifier(name)).fetchall()]
+    return min(sizes) if len(sizes) == folds else 0
 
 
 def _with_folds_of_strata(source: LocalSource, strata: str | None, folds: int, seed: int) -> tuple[LocalSource, str]:

@@ -283,8 +283,8 @@ class Model:
         residuals. Model files do not store them. `frameboost.cv` with ``return_models`` returns them too.
 
         Columns: ``fold`` (Int32, from 0) and ``prediction``, with the type of `predict`. Both are NULL for rows that no
-        model held out: with ``time`` the earliest rows, and with `frameboost.auto` of quality 1 and 2 the rows of some
-        folds.
+        model held out: with ``time`` the earliest rows, and with `frameboost.auto` the rows of folds that it trains no
+        model without (quality 1 and 2, the winner of a race, millions of rows, weights of 0).
 
         Raises
         ------

@@ -55,10 +55,12 @@ _CHECKPOINT_EVERY = inspect.signature(fit).parameters["checkpoint_every"].defaul
 # do not go with.
 _WITH_SLOPES = ("auto", "numba", "polars", "duckdb")
 _WITHOUT = {
-    "linear_tree": {"linear_tree", "booster", "monotone_constraints", "shards"},
-    "multi_strategy": {"multi_strategy", "booster", "monotone_constraints", "sampling_method", "shards"},
-    "subsample": {"subsample", "colsample_bylevel", "sampling_method"},
+    "linear_tree": {"booster", "monotone_constraints", "multi_strategy", "shards"},
+    "multi_strategy": {"booster", "linear_tree", "monotone_constraints", "sampling_method", "shards"},
+    "subsample": {"colsample_bylevel", "sampling_method"},
 }
+# The levels that symmetric trees may have.
+_LEVELS = range(1, 17)
 # Two folds of two rows.
 _FEWEST_ROWS = 4
 # By how much the learning rate of a model that is too large grows, and up to where.
@@ -191,10 +193,13 @@ def auto(
     if time is None:
         label = planned.roles.get("label")
         folds = _folds(rows, plan, groups, seed, columns, label if planned.stratified else None)
-        if groups is None and _only_in(folds, judged) is not None:
+        is_uneven = _is_of_classes(planned) and _lacks_classes(folds, judged)
+        if groups is None and (is_uneven or _only_in(folds, judged) is not None):
             folds = _folds(rows, plan, None, seed, columns, label)  # of two rows of a label one is left to learn from
     else:
         folds = [_last_fold(rows, time, groups, columns)]
+    if (weight := planned.roles.get("weight")) is not None:  # nothing is chosen by rows of weight 0
+        folds = [fold for fold in folds if _range(open_source(fold.held_out), weight)[1] != 0] or folds
     _check_folds(folds, judged, planned.labels)
     watched = arguments.get("eval_metric")
     metric = None if watched is None else metrics_of(watched)[-1]
@@ -288,7 +293,8 @@ def _left_out(planned: FitPlan, options: Mapping[str, Any]) -> list[str]:
         "multi_strategy": has_engine and has_outputs and not are_categories,
         "subsample": _is_of_classes(planned) and are_categories,
     }
-    return [name for name, does in suits.items() if not does or _WITHOUT[name] & options.keys()]
+    used = {name for name, value in options.items() if value is not None and value is not False}
+    return [name for name, does in suits.items() if not does or name in options or _WITHOUT[name] & used]
 
 
 def _plan(quality: int, options: Mapping[str, Any], left_out: Iterable[str]) -> Plan:
@@ -297,7 +303,12 @@ def _plan(quality: int, options: Mapping[str, Any], left_out: Iterable[str]) -> 
     shapes = [shape for recipe in (*plan.recipes, *plan.rivals) for shape in recipe.shapes]
     chosen = {*plan.settings, *(name for shape in shapes for name in shape)}
     fixed = {name: value for name, value in options.items() if name in chosen}
-    recipes, rivals = (distinct([recipe.with_all(fixed) for recipe in some]) for some in (plan.recipes, plan.rivals))
+    policy = options.get("grow_policy") or ("lossguide" if options.get("max_depth", 1) not in _LEVELS else None)
+
+    def with_fixed(recipe: Recipe) -> Recipe:
+        return (recipe if policy is None else recipe.grown_by(policy)).with_all(fixed)
+
+    recipes, rivals = (distinct([with_fixed(recipe) for recipe in some]) for some in (plan.recipes, plan.rivals))
     settings = {**plan.settings, **{name: value for name, value in fixed.items() if name in plan.settings}}
     if "max_learning_rate" not in fixed and ("learning_rate" in fixed or options.get("booster") == "dart"):
         del settings["max_learning_rate"]
@@ -475,17 +486,23 @@ def _only_in(folds: Sequence[Fold], targets: Sequence[str]) -> tuple[str, Any] |
     return None
 
 
-def _range(source: Any, target: str) -> tuple[Any, Any, int]:
-    """Return the smallest and the largest label, and the number of rows with a label."""
+def _lacks_classes(folds: Sequence[Fold], targets: Sequence[str]) -> bool:
+    """Whether the rows of a fold have one class only: `auc` and other metrics have no value there."""
+    ranges = (_range(open_source(fold.held_out), target) for fold in folds for target in targets)
+    return any(lowest == highest for lowest, highest, _ in ranges)
+
+
+def _range(source: Any, name: str) -> tuple[Any, Any, int]:
+    """Return the smallest and the largest value of a column, and the number of rows with a value."""
     if isinstance(source, FrameSource):
-        values = column(target)
-        frame = source.to_frame([target])  # of tables that are joined, only those that have it
-        values = values.fill_nan(None) if frame.collect_schema()[target].is_float() else values
+        values = column(name)
+        frame = source.to_frame([name])  # of tables that are joined, only those that have it
+        values = values.fill_nan(None) if frame.collect_schema()[name].is_float() else values
         low, high, count = frame.select(low=values.min(), high=values.max(), count=values.count()).collect().row(0)
         return low, high, count
-    quoted = quote_identifier(target)
+    quoted = quote_identifier(name)
     types = source.types()
-    present = f"NULLIF({quoted}, 'nan')" if types[target] is not None and types[target].is_float else quoted
+    present = f"NULLIF({quoted}, 'nan')" if types[name] is not None and types[name].is_float else quoted
     low, high, count = source.relation.aggregate(f"MIN({present}), MAX({present}), COUNT({present})").fetchall()[0]
     return low, high, count
 

@@ -53,6 +53,17 @@ class Recipe:
         """Return the recipe with defaults for missing settings."""
         return replace(self, shapes=tuple({**settings, **shape} for shape in self.shapes))
 
+    def grown_by(self, policy: str) -> Recipe:
+        """Return the recipe with one growth policy; shapes of another one take the limits of that policy's trees."""
+        limits = {"grow_policy", "max_depth", "max_leaves"}
+        shapes = (
+            shape
+            if shape.get("grow_policy") == policy
+            else {**_GROWTHS[policy], **{name: value for name, value in shape.items() if name not in limits}}
+            for shape in self.shapes
+        )
+        return replace(self, shapes=tuple(shapes))
+
     def has(self, setting: str) -> bool:
         """Whether it has a setting."""
         return any(setting in shape for shape in self.shapes)
@@ -118,6 +129,9 @@ MAX_VALUES_OF_SLOPES, _SLOW = 2**22, ("linear_tree", "multi_strategy")
 _SYMMETRIC = {"grow_policy": "symmetric", "max_depth": 6}
 _LEAFWISE = {"grow_policy": "lossguide", "max_depth": 0, "max_leaves": 16}
 _DEPTHWISE = {"grow_policy": "depthwise", "max_depth": 5}
+_GROWTHS: Mapping[str, Settings] = {
+    "symmetric": _SYMMETRIC, "lossguide": _LEAFWISE, "depthwise": _DEPTHWISE
+}  # fmt: skip
 _SHALLOW = {"grow_policy": "symmetric", "max_depth": 4}
 _ONE = Recipe("symmetric", (_SYMMETRIC,))
 _MIXED = Recipe("symmetric and leafwise", (_SYMMETRIC, _LEAFWISE))

@@ -411,6 +411,14 @@ def test_fewer_groups_than_folds(frame):
         assert sorted(held_out.select("who", "fold").unique()["fold"]) == [0, 1, 2]
 
 
+def test_groups_of_weight_0_are_not_held_out(frame):
+    data = frame.with_columns(who=pl.col("who") % 5).with_columns(w=pl.col("w") * (pl.col("who") != 3))
+    quick = FEATURES | QUICK | {"n_estimators": 2, "weight": "w", "groups": "who"}
+    for rows_ in (data, as_relation(data)):
+        folds = data.with_columns(fb.auto(rows_, "y", **quick).out_of_fold).group_by("who").agg(pl.col("fold").unique())
+        assert folds.filter(pl.col("fold").list.first().is_null())["who"].to_list() == [3]
+
+
 def test_a_rare_number_is_left_in_every_training_part(frame):
     claims = frame.with_columns(y=pl.when(pl.int_range(200) < 2).then(1e3).otherwise(0.0))
     made = fb.auto(claims, "y", **FEATURES, **QUICK)
@@ -428,6 +436,7 @@ def test_the_last_time_is_held_out_where_it_has_many_rows(frame):
             fb.auto(dated.with_columns(year=2020), "y", time="year", **quick)
 
 
+@pytest.mark.slow
 def test_classes_are_weighed_by_their_labels(frame):
     """At the qualities where held-out rows weigh settings, for labels of each type, as for numbers."""
     numbers = (pl.col("x").clip(-1, 1).round() + 1).cast(pl.Int8)
@@ -450,6 +459,35 @@ def test_a_target_without_room_for_a_search(frame, target, constant):
         made = fb.auto(frame.with_columns(y=target), "y", **FEATURES, **QUICK)
     classes = made.predict(frame, output="class") if isinstance(constant, str) else made.predict(frame)
     assert constant is None or classes.to_list() == [constant] * 200
+
+
+@pytest.mark.slow
+@cases(
+    ("target", "quality", "options"),
+    [
+        ("y", 4, {"grow_policy": "symmetric"}), ("label", 4, {"grow_policy": "symmetric"}),
+        ("y", 3, {"max_depth": 0}), ("y", 4, {"max_depth": 20}), ("y", 3, {"grow_policy": "lossguide"}),
+        ("label", 4, {"linear_tree": True}), (["y", "z"], 4, {"linear_tree": True}),
+        ("y", 4, {"multi_strategy": "multi_output_tree"}), ("label", 3, {"max_depth": 0, "n_estimators": 60}),
+    ],
+)  # fmt: skip
+def test_what_goes_with_fit_goes_with_every_setting(frame, target, quality, options):
+    data = frame.with_columns(label=pl.col("x").sign().cast(pl.Int8).cast(pl.String))
+    features = {"features": ["x", "s"] if isinstance(target, list) else ["x", "z", "s"]}
+    options = {"n_estimators": 2, "learning_rate": 0.3, **options}
+    fb.fit(data, target, **features, **options)
+    made = fb.auto(data, target, quality=quality, **features, **options)
+    for name, value in options.items():
+        assert made.parameters.get(name, value) == value or name == "n_estimators"
+    assert made.leaderboard["settings"].is_duplicated().sum() == 0
+
+
+def test_a_class_of_few_rows_is_held_out_by_as_many_folds(frame):
+    """`auc` has a value in each fold, so early stopping and the leaderboard have."""
+    rare = frame.with_columns(y=pl.int_range(200) < 5)
+    made = fb.auto(rare, "y", eval_metric="auc", **FEATURES, **QUICK)
+    held_out = rare.with_columns(made.out_of_fold).filter("y")
+    assert sorted(held_out["fold"]) == [0, 1, 2, 3, 4]
 
 
 def test_data_that_will_not_do(frame):
