@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 import polars as pl
+import polars.selectors as cs
 
 from frameboost.checks.messages import counted, listed, shown, warn
 from frameboost.compile.polars import lookup_expr, margin_expr, margin_exprs, output_column, output_expr
@@ -49,9 +50,12 @@ class _TableColumns(NamedTuple):
     Attributes
     ----------
     columns
-        All columns: names for a frame, as reading all types takes longer than scoring; else a schema.
+        All columns: names for a frame, as reading all types takes longer than scoring, and for a lazy one; a schema of
+        Arrow.
     names
         Those that trees use; empty if trees use all, in order.
+    selector
+        The same as an expression.
     features, used
         Return the values of a row that the model reads, and those that trees use.
     dtypes
@@ -65,6 +69,7 @@ class _TableColumns(NamedTuple):
 
     columns: Any
     names: list[str]
+    selector: pl.Expr
     features: Getter
     used: Getter
     dtypes: list[pl.DataType]
@@ -76,7 +81,7 @@ class _TableColumns(NamedTuple):
         if isinstance(table, pl.DataFrame):
             return table[self.names] if self.names else table
         if isinstance(table, pl.LazyFrame):
-            return (table.select(map(column, self.names)) if self.names else table).collect()
+            return table.select(self.selector).collect()
         return frame_of_arrow(table.select(self.names) if self.names else table)
 
     def is_few(self, frame: pl.DataFrame) -> bool:
@@ -263,7 +268,7 @@ class Predictor:
 
     def _array_output(self, output: Output) -> ArrayOutput:
         last = self._last_arrays
-        if last is None or last[0] != output:
+        if last is None or last[0] is not output:
             self._last_arrays = last = output, ArrayOutput(output)
         return last[1]
 
@@ -350,23 +355,28 @@ class Predictor:
         """
         if self.byte_trees is None:
             return None
-        columns, last = _columns_of(table), self._last_table
-        if last is None or last.columns != columns:
+        schema = table.collect_schema() if isinstance(table, pl.LazyFrame) else None
+        columns = table.schema if is_arrow_table(table) else table.columns if schema is None else list(schema)
+        last = self._last_table
+        if (
+            last is None
+            or last.columns != columns
+            or (schema is not None and not last.fits([schema[name] for name in last.names or columns]))
+        ):
             self._last_table = last = self._table_columns(self.byte_trees, table, columns)
-        if not isinstance(table, pl.DataFrame):
-            if last.scorer is None:
-                return None
-        elif last.scorer is not None and last.is_plain and last.is_few(table) and not self._fine_features:
-            read = table.rows()
-            kinds = set(map(type, chain.from_iterable(map(last.features, read))))
-            margins = self._margins_of_few([*map(last.used, read)]) if kinds <= {float, int} else None
-            if margins is not None:
-                return margins
+        if last.scorer is None and not isinstance(table, pl.DataFrame):
+            return None
+        if schema is not None and 2 * len(last.dtypes) > len(columns):  # selecting takes longer than all columns
+            table = table.collect()
+        if isinstance(table, pl.DataFrame) and (margins := self._margins_by_row(table, last)) is not None:
+            return margins
         rows = last.of(table)
         if not last.fits(rows.dtypes):
             self._last_table = last = self._table_columns(self.byte_trees, table, columns)
             rows = last.of(table)
-        if last.scorer is None or not last.fits(rows.dtypes):  # a query may break its promise of types
+            if not last.fits(rows.dtypes):  # a query may break its promise of types
+                return None
+        if last.scorer is None:
             return None
         bases = self.ensemble.base_margins
         if not last.is_plain:
@@ -374,6 +384,14 @@ class Predictor:
         if 0 < len(rows) <= _FEW and (margins := self._margins_of_few(rows.to_numpy())) is not None:
             return margins
         return list(last.scorer.margins_of_plain(rows, bases, kept_workers()))
+
+    def _margins_by_row(self, frame: pl.DataFrame, last: _TableColumns) -> list[Any] | None:
+        """Return the margins of a frame of so few numbers that they are read row by row; None for others."""
+        if last.scorer is None or not last.is_plain or not last.is_few(frame) or self._fine_features:
+            return None
+        rows = frame.rows()
+        kinds = set(map(type, chain.from_iterable(map(last.features, rows))))
+        return self._margins_of_few([*map(last.used, rows)]) if kinds <= {float, int} else None
 
     def _table_columns(self, trees: ByteTrees, table: Any, columns: Any) -> _TableColumns:
         is_of_polars = isinstance(table, pl.DataFrame | pl.LazyFrame)
@@ -391,7 +409,8 @@ class Predictor:
         some = [] if names == list(schema) else names
         dtypes = [schema[name] for name in some or schema]
         features, used = (_getter_of(some, schema) for some in (types, names))
-        return _TableColumns(columns, some, features, used, dtypes, scorer if is_read else None, is_plain)
+        scorer_if_read, selector = scorer if is_read else None, cs.by_name(*names).as_expr()
+        return _TableColumns(columns, some, selector, features, used, dtypes, scorer_if_read, is_plain)
 
     def _margins_of_matrix(self, matrix: Matrix) -> list[Any] | None:
         """Return the margins of rows in an array; None if the model compares no numbers, and without byte trees."""
@@ -467,13 +486,6 @@ def _getter_of(names: Iterable[str], columns: Iterable[str]) -> Getter:
 
     index = {name: i for i, name in enumerate(columns)}
     return getter([index[name] for name in names])
-
-
-def _columns_of(table: Any) -> Any:
-    """Return `_TableColumns.columns`."""
-    if isinstance(table, pl.DataFrame):
-        return table.columns
-    return table.collect_schema() if isinstance(table, pl.LazyFrame) else table.schema
 
 
 _WORDS = {"string": "strings", "codes": "integers", "boolean": "Booleans"}
