@@ -35,11 +35,14 @@ class Recipe:
     refits
         How many models are trained on all rows in place of those of the folds, each with another seed; one is enough
         if nothing is drawn.
+    ahead
+        By what share of the error a rival must be ahead on the first fold; below 0 it may be behind.
     """
 
     name: str
     shapes: tuple[Settings, ...]
     refits: int = 0
+    ahead: float = 0.02
 
     def of_fold(self, number: int) -> Settings:
         """Return the settings for a fold."""
@@ -141,7 +144,7 @@ _ALL_ROWS = {"subsample": 1.0, "colsample_bylevel": 1.0}
 _RIVALS = (
     Recipe("linear", (_SLOPES,), refits=2),
     Recipe("linear, deeper", ({**_SLOPES, "max_depth": 5},), refits=2),
-    Recipe("for all outputs", (_VECTORS,), refits=2),
+    Recipe("for all outputs", (_VECTORS,), refits=2, ahead=-0.1),  # as good on all rows, in a fraction of the SQL
     Recipe("all rows", ({**_SYMMETRIC, **_ALL_ROWS},), refits=1),
     Recipe("all rows, shallow", ({**_SHALLOW, **_ALL_ROWS},), refits=1),
     Recipe("all rows, leafwise", ({**_LEAFWISE, **_ALL_ROWS},), refits=1),

@@ -33,8 +33,8 @@ __all__ = ["MOST_READ", "Deadline", "Fold", "Trial", "Trials", "deciding_metric"
 
 # Held-out rows of a relation that are read to choose between recipes.
 MOST_READ = 2**20
-# A trial is given up from so many folds on, if its metric is behind by this share; a rival has to be ahead by this one.
-_JUDGED_FROM, _BEHIND, _AHEAD = 2, 0.03, 0.02
+# A trial is given up from so many folds on, if its metric is behind by this share.
+_JUDGED_FROM, _BEHIND = 2, 0.03
 # Rivals are tried if the error of the best round is below this share of the first round's.
 _ROOM = 0.3
 
@@ -240,7 +240,7 @@ class Trials:
                 continue
             trial = Trial(rival)
             self._fit([fold], trial)
-            if trial.models and trial.score([fold.number]) < (1 - _AHEAD) * trials[winner].score([fold.number]):
+            if trial.models and trial.score([fold.number]) < (1 - rival.ahead) * trials[winner].score([fold.number]):
                 winner = len(trials)
             trials.append(trial)
         return [trials.pop(winner), *trials]
