@@ -25,7 +25,6 @@ from frameboost.splits.vector import find_vector_splits, gains_of_outputs, named
 from frameboost.training.grower import GrownTree, Moves, TreeGrower, TreeTarget, tree_of
 from frameboost.training.open_nodes import OpenNode
 from frameboost.training.splitter import SLOTS_PER_THREAD, BinSplitter, SplitSearch, SplitSettings
-from frameboost.trees.tree import Tree
 
 __all__ = ["SymmetricVectorSplitter", "VectorSplitter", "VectorTreeGrower"]
 
@@ -71,32 +70,36 @@ class VectorTreeGrower:
         is_renewed, min_gain = targets[0].renewal is not None, max(target.min_gain for target in targets)
         nodes, steps, leaf_of = self._grower.grow_nodes(root, min_gain, ahead=not is_renewed)
         sums = np.stack([_outputs(node) for node in nodes])
+        splits, gains, values = tree_of(nodes, 0), self._gains(nodes, sums), self._values(sums, shrinkage)
+        number_of = {node.id: number for number, node in enumerate(nodes)}
+        leaves = [number_of[leaf.id] for leaf in leaf_of.values()]
         grown = []
-        for target, tree in zip(targets, self._trees(nodes, sums), strict=True):
-            values = self._values(sums[:, target.output], shrinkage)
+        for target in targets:
+            output = target.output
             if target.renewal is not None:
-                renewed = target.renewal.leaf_values(self._engine, shrinkage)
-                values = [renewed.get(n.id, v) if n.left is None else v for n, v in zip(nodes, values, strict=True)]
-            of_node = {node.id: value for node, value in zip(nodes, values, strict=True)}
-            of_rows = {id_: of_node[leaf.id] for id_, leaf in leaf_of.items()}
+                for id_, renewed in target.renewal.leaf_values(self._engine, shrinkage).items():
+                    values[number_of[id_], output] = renewed
+            of_rows = dict(zip(leaf_of, values[leaves, output].tolist(), strict=True))
             for engine in self._engines:
                 engine.add_leaf_values(of_rows, target.margin)
-            tree = replace(tree, value=tuple(values), output=target.output)
+            of_nodes = values[:, output], gains[:, output], sums[:, output, 1]
+            value, gain, cover = (tuple(each.tolist()) for each in of_nodes)
+            tree = replace(splits, value=value, gain=gain, cover=cover, output=output)
             grown.append(GrownTree(tree, target.margin, partial(_calls, steps, of_rows)))
         for node in nodes:
             node.sibling = None  # breaks the reference cycle of two siblings, so that they are freed at once
         return grown
 
-    def _values(self, sums: FloatArray, shrinkage: float) -> list[float]:
-        """Return the shrunk values of nodes in an output, from its G and H; 0 if H is below ``min_child_weight``."""
-        p, no_bounds = self._penalties, np.tile([-np.inf, np.inf], (len(sums), 1))
-        G, H = np.ascontiguousarray(sums[:, 0]), np.ascontiguousarray(sums[:, 1])
+    def _values(self, sums: FloatArray, shrinkage: float) -> FloatArray:
+        """Return the shrunk values, (nodes, outputs), from G and H; 0 where H is below ``min_child_weight``."""
+        p, (G, H) = self._penalties, np.ascontiguousarray(sums.reshape(-1, 2).T)
+        no_bounds = np.tile([-np.inf, np.inf], (len(G), 1))
         weights = bounded_weights(G, H, no_bounds, p.reg_lambda, p.reg_alpha, p.max_delta_step, p.min_child_weight)
-        values: list[float] = (weights * shrinkage + 0.0).tolist()  # + 0.0 turns -0.0 into 0.0
+        values: FloatArray = (weights * shrinkage + 0.0).reshape(sums.shape[:2])  # + 0.0 turns -0.0 into 0.0
         return values
 
-    def _trees(self, nodes: Sequence[OpenNode], sums: FloatArray) -> list[Tree]:
-        """Return the tree of each output, with its gains and covers, without values."""
+    def _gains(self, nodes: Sequence[OpenNode], sums: FloatArray) -> FloatArray:
+        """Return the gains of nodes that are split, (nodes, outputs)."""
         p = self._penalties
         gains = np.zeros(sums.shape[:2])
         for index, node in enumerate(nodes):
@@ -104,11 +107,7 @@ class VectorTreeGrower:
                 gains[index] = gains_of_outputs(
                     _outputs(node.left), sums[index], p.reg_lambda, p.reg_alpha, p.max_delta_step, p.min_child_weight
                 )
-        splits = tree_of(nodes, 0)
-        return [
-            replace(splits, gain=tuple(gains[:, output].tolist()), cover=tuple(sums[:, output, 1].tolist()))
-            for output in range(sums.shape[1])
-        ]
+        return gains
 
 
 def _outputs(node: OpenNode) -> FloatArray:

@@ -55,7 +55,14 @@ from frameboost.engines.memory.star.keyed import KeyedColumns
 from frameboost.engines.memory.terms import Scale
 from frameboost.errors import DataError
 from frameboost.runtime.storage import IN_MEMORY, Storage, returned
-from frameboost.runtime.workers import ADDITIONS_PER_TASK, CALLED_ROWS_PER_TASK, VALUES_PER_TASK, RowNumbers, Workers
+from frameboost.runtime.workers import (
+    ADDITIONS_PER_TASK,
+    CALLED_ROWS_PER_TASK,
+    VALUES_PER_TASK,
+    Pieces,
+    RowNumbers,
+    Workers,
+)
 from frameboost.schema.types import Feature, column, physical_values
 from frameboost.splits.split import BoolArray, FloatArray, IntArray
 
@@ -370,15 +377,28 @@ class BinnedColumns:
         return max(1, of_dense + of_sparse + (0 if self.keyed is None else self.keyed.additions_per_row))
 
     def sum_by_bin(
-        self, partition: RowPartition, nodes: Sequence[int], gh: FloatArray, out: FloatArray, indices: IntArray,
-        workers: Workers, *, are_of_tree: bool = True,
+        self, partition: RowPartition, nodes: Sequence[int], gh: Sequence[FloatArray], out: FloatArray,
+        indices: Sequence[IntArray], workers: Workers, *, are_of_tree: bool = True,
     ) -> None:  # fmt: skip
-        """Write the histograms of some nodes to their ``indices`` in ``out`` (see `HistogramEngine.histograms`).
+        """Write the histograms of some nodes to ``out`` (see `HistogramEngine.histograms`).
 
-        ``gh`` are the pairs of `start_tree` (unless records hold them), or other pairs if not ``are_of_tree``.
+        Parameters
+        ----------
+        gh, indices
+            Pairs, and for each of them the ``indices`` of the nodes' histograms.
+        are_of_tree
+            Whether the pairs are those of `start_tree` (unless records hold them).
         """
         parts, firsts = partition.shares(nodes, ADDITIONS_PER_TASK // self.additions_per_row)
-        count, rows = len(firsts) - 1, partition.rows
+        are_in_order = self.sparse is not None and partition.has_all_in_order(nodes)
+        for pairs, at in zip(gh, indices, strict=True):
+            self._sum(partition.rows, parts, firsts, pairs, out, at, workers, are_in_order, are_of_tree)
+
+    def _sum(
+        self, rows: RowNumbers, parts: Pieces, firsts: IntArray, gh: FloatArray, out: FloatArray, indices: IntArray,
+        workers: Workers, are_in_order: bool, are_of_tree: bool,
+    ) -> None:  # fmt: skip
+        count = len(firsts) - 1
         team = workers.team(count)
         # The shares after the first may start within a node that the share before is adding up. Each gets a histogram
         # of that node apart, which is added in the end.
@@ -389,9 +409,8 @@ class BinnedColumns:
             is_first = False
         if self.sparse is not None:
             self.sparse.sum_by_bin(
-                team, rows, parts, firsts, gh, out, indices, more, is_first=is_first,
-                are_in_order=partition.has_all_in_order(nodes),
-            )  # fmt: skip
+                team, rows, parts, firsts, gh, out, indices, more, is_first=is_first, are_in_order=are_in_order
+            )
             is_first = False
         if self.keyed is not None:
             self.keyed.add(

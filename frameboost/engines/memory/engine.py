@@ -546,12 +546,12 @@ class MemoryEngine(ArrayEngine):
 
     def histograms(self, nodes: Sequence[int], out: FloatArray, indices: IntArray) -> None:
         """See `HistogramEngine.histograms`."""
-        self.binned.sum_by_bin(self.partition, nodes, self.summed_gh, out, indices, self.workers)
+        self.binned.sum_by_bin(self.partition, nodes, [self.summed_gh], out, [indices], self.workers)
 
     def row_counts(self, nodes: Sequence[int], out: FloatArray, indices: IntArray) -> None:
         """See `CountingEngine.row_counts`."""
         self.binned.sum_by_bin(
-            self.partition, nodes, self.counted_gh, out, indices, self.workers, are_of_tree=False
+            self.partition, nodes, [self.counted_gh], out, [indices], self.workers, are_of_tree=False
         )  # fmt: skip
 
     def pairs_of_tree(self) -> FloatArray:
@@ -565,10 +565,9 @@ class MemoryEngine(ArrayEngine):
 
     def vector_histograms(self, nodes: Sequence[int], out: FloatArray, indices: IntArray) -> None:
         """See `VectorEngine.vector_histograms`."""
-        of_outputs = out.reshape(-1, *out.shape[2:])
-        for k, gh in enumerate(self._vector_gh):
-            at = indices * out.shape[1] + k
-            self.binned.sum_by_bin(self.partition, nodes, gh, of_outputs, at, self.workers)
+        of_outputs, first = out.reshape(-1, *out.shape[2:]), indices * out.shape[1]
+        at = [first + k for k in range(len(self._vector_gh))]
+        self.binned.sum_by_bin(self.partition, nodes, list(self._vector_gh), of_outputs, at, self.workers)
 
     def apply_splits(self, splits: Mapping[int, tuple[Split, int, int]]) -> None:
         """See `Engine.apply_splits`."""
