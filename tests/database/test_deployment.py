@@ -2,6 +2,7 @@
 
 import datetime as dt
 import re
+from functools import cache
 
 import polars as pl
 import pytest
@@ -14,8 +15,17 @@ from tests.support.warehouses import ALL_BUT_SPARK, Warehouse, databases, open_w
 
 ROWS = pl.DataFrame({"x": [i % 7 for i in range(60)], "s": [None if i % 9 == 0 else "abc"[i % 3] for i in range(60)]})
 ROWS = ROWS.with_columns(y=pl.col("x") * 2.0, z=pl.col("x") * -1.0)
-FIRST, SECOND = (fb.fit(ROWS, target, features=["x", "s"], n_estimators=3) for target in ("y", "z"))
 KEPT = {"keep": ["id"]}
+
+
+@cache
+def old():
+    return fb.fit(ROWS, "y", features=["x", "s"], n_estimators=3)
+
+
+@cache
+def new():
+    return fb.fit(ROWS, "z", features=["x", "s"], n_estimators=3)
 
 
 @pytest.fixture(params=ALL_BUT_SPARK)
@@ -25,14 +35,14 @@ def warehouse(request):
 
 
 def drop_views(warehouse: Warehouse) -> None:
-    for view in ("reader", "scored", *(f"scored__{m.sha256[:8]}" for m in (FIRST, SECOND)), "scored__big"):
+    for view in ("reader", "scored", *(f"scored__{m.sha256[:8]}" for m in (old(), new())), "scored__big"):
         warehouse.run(f"DROP VIEW IF EXISTS {warehouse.dialect.quote(view)}")
 
 
 def filled(name: str) -> Warehouse:
     warehouse = open_warehouse(name)
     drop_views(warehouse)
-    warehouse.fill_features("rows", FIRST, {"x": ROWS["x"].to_list(), "s": ROWS["s"].to_list()})
+    warehouse.fill_features("rows", old(), {"x": ROWS["x"].to_list(), "s": ROWS["s"].to_list()})
     if name == "sqlite":
         warehouse.con.commit()  # what the driver has begun
     return warehouse
@@ -58,19 +68,19 @@ def predicted(model: fb.Model) -> list[float]:
 
 
 def test_one_model_follows_another_and_goes_back(warehouse):
-    first, second = (model.database(warehouse.name) for model in (FIRST, SECOND))
+    first, second = (model.database(warehouse.name) for model in (old(), new()))
     quote = warehouse.dialect.quote
     for _ in range(2):
         run(warehouse, first.deploy_statements("scored", "rows", **KEPT))
-        assert scores(warehouse, "scored") == predicted(FIRST)
+        assert scores(warehouse, "scored") == predicted(old())
     reader = f"SELECT {quote('id')}, {quote('prediction')} FROM {quote('scored')}"
     warehouse.run(f"CREATE VIEW {quote('reader')} AS {reader}")
     run(warehouse, second.deploy_statements("scored", "rows", **KEPT))
     read = "reader" if warehouse.name != "datafusion" else "scored"  # whose views keep the plans of those they read
-    assert scores(warehouse, "scored") == scores(warehouse, read) == predicted(SECOND)
-    assert scores(warehouse, f"scored__{FIRST.sha256[:8]}") == predicted(FIRST)
+    assert scores(warehouse, "scored") == scores(warehouse, read) == predicted(new())
+    assert scores(warehouse, f"scored__{old().sha256[:8]}") == predicted(old())
     run(warehouse, first.rollback_statements("scored"))
-    assert scores(warehouse, "scored") == scores(warehouse, read) == predicted(FIRST)
+    assert scores(warehouse, "scored") == scores(warehouse, read) == predicted(old())
     for wrong in (
         first.rollback_statements("scored", label="none"),
         second.deploy_statements("scored", "no_table", label="none", **KEPT),
@@ -78,7 +88,7 @@ def test_one_model_follows_another_and_goes_back(warehouse):
     ):
         with pytest.raises(Exception, match=r"(?i)no such|not exist|n't exist|not found|unknown|no field"):
             run(warehouse, wrong)
-        assert scores(warehouse, "scored") == predicted(FIRST)
+        assert scores(warehouse, "scored") == predicted(old())
 
 
 def test_a_model_of_several_views_and_one_of_a_table(warehouse):
@@ -94,15 +104,15 @@ def test_a_model_of_several_views_and_one_of_a_table(warehouse):
     assert scores(warehouse, "scored") == predicted(large)
     table = quote("scored__at")
     warehouse.run(f"DROP TABLE IF EXISTS {table}" if name != "postgres" else f"DROP TABLE IF EXISTS {table} CASCADE")
-    as_table = SECOND.database(name).deploy_statements("scored", "rows", label="at", kind="table", **KEPT)
+    as_table = new().database(name).deploy_statements("scored", "rows", label="at", kind="table", **KEPT)
     run(warehouse, as_table)
-    assert scores(warehouse, "scored") == predicted(SECOND)
+    assert scores(warehouse, "scored") == predicted(new())
     run(warehouse, database.rollback_statements("scored", label="big"))
     with pytest.raises(Exception, match=r"(?i)exists"):
         run(warehouse, as_table)
     assert scores(warehouse, "scored") == predicted(large)
-    run(warehouse, SECOND.database(name).rollback_statements("scored", label="at"))
-    assert scores(warehouse, "scored") == predicted(SECOND)
+    run(warehouse, new().database(name).rollback_statements("scored", label="at"))
+    assert scores(warehouse, "scored") == predicted(new())
     for view in ("scored", "scored__big", *(f"scored__big_part_{number}" for number in range(parts, 0, -1))):
         warehouse.run(f"DROP VIEW {quote(view)}")
     warehouse.run(f"DROP TABLE {table}")
@@ -110,9 +120,9 @@ def test_a_model_of_several_views_and_one_of_a_table(warehouse):
 
 def test_scores_are_stamped(warehouse):
     quote, name = warehouse.dialect.quote, warehouse.name
-    called = FIRST.with_metadata(version="it's 3")
+    called = old().with_metadata(version="it's 3")
     started = dt.datetime.now(dt.UTC).replace(microsecond=0, tzinfo=None)
-    expected = [(number, score, FIRST.sha256, "it's 3") for number, score in enumerate(predicted(FIRST))]
+    expected = [(number, score, old().sha256, "it's 3") for number, score in enumerate(predicted(old()))]
 
     def check(rows: list[tuple], version: str | None) -> None:
         assert [row[:4] for row in sorted(rows)] == [(*row[:3], version) for row in expected]
@@ -124,22 +134,22 @@ def test_scores_are_stamped(warehouse):
     database = called.database(name)
     check(warehouse.rows(database.query("rows", stamp=True, **KEPT)), "it's 3")
     check(warehouse.rows(database.query("rows", stamp=True, form="staged", **KEPT)), "it's 3")
-    check(warehouse.rows(FIRST.query("rows", name, stamp=True, **KEPT)), None)
+    check(warehouse.rows(old().query("rows", name, stamp=True, **KEPT)), None)
     warehouse.run(f"DROP TABLE IF EXISTS {quote('stamped')}")
     warehouse.run(database.create_table_sql("stamped", "rows", stamp=True, **KEPT))
     check(warehouse.rows(f"SELECT * FROM {quote('stamped')}"), "it's 3")
     if warehouse.dialect.statements.replace_table:
-        warehouse.run(FIRST.database(name).create_table_sql("stamped", "rows", replace=True, stamp=True, **KEPT))
+        warehouse.run(old().database(name).create_table_sql("stamped", "rows", replace=True, stamp=True, **KEPT))
         check(warehouse.rows(f"SELECT * FROM {quote('stamped')}"), None)
     if name != "sqlite":
-        for model in (SECOND, FIRST):
+        for model in (new(), old()):
             warehouse.run(model.database(name).create_view_sql("scored", "rows", replace=True, **KEPT))
             assert scores(warehouse, "scored") == predicted(model)
 
 
 def test_the_stamp_is_of_the_file_whatever_columns_are_called():
     model = fb.fit(ROWS, "y", features=["x"], base_margin="z", n_estimators=1)
-    for each, margin in ((model, None), (model, "z"), (model, "other"), (FIRST, "other")):
+    for each, margin in ((model, None), (model, "z"), (model, "other"), (old(), "other")):
         database = each.database(base_margin=margin, columns=str.upper)
         assert each.sha256 in database.query("rows", stamp=True)
         assert f"scored__{each.sha256[:8]}" in database.rollback_statements("scored")[1]
@@ -149,7 +159,7 @@ def test_the_stamp_is_of_the_file_whatever_columns_are_called():
 def test_an_update_is_stamped(database):
     warehouse = filled(database)
     quote = warehouse.dialect.quote
-    called = SECOND.with_metadata(version="3").database(database)
+    called = new().with_metadata(version="3").database(database)
     warehouse.run(f"DROP TABLE IF EXISTS {quote('written')}")
     warehouse.run(f"CREATE TABLE {quote('written')} AS SELECT * FROM {quote('rows')}")
     for column, kind in {"score": "float64", "model_hash": "string", "model_version": "string",
@@ -160,7 +170,7 @@ def test_an_update_is_stamped(database):
     warehouse.run(called.update_sql("written", "score", stamp=True))
     columns = ", ".join(map(quote, ("id", "score", "model_hash", "model_version")))
     written = sorted(warehouse.rows(f"SELECT {columns} FROM {quote('written')} WHERE {quote('scored_at')} IS NOT NULL"))
-    assert written == [(i, score, SECOND.sha256, "3") for i, score in enumerate(predicted(SECOND))]
+    assert written == [(i, score, new().sha256, "3") for i, score in enumerate(predicted(new()))]
     with pytest.raises(fb.ParameterError, match="'scored_at' is written by stamp; set another name"):
         called.update_sql("written", "scored_at", stamp=True)
 
@@ -170,19 +180,19 @@ def test_grants_stay_and_columns_must(database):
     postgres = filled(database)
     postgres.run("DROP ROLE IF EXISTS analyst")
     postgres.run("CREATE ROLE analyst")
-    run(postgres, FIRST.database(database).deploy_statements("public.scored", "rows", **KEPT))
+    run(postgres, old().database(database).deploy_statements("public.scored", "rows", **KEPT))
     postgres.run("GRANT SELECT ON scored TO analyst")
-    run(postgres, SECOND.database(database).deploy_statements("public.scored", "rows", **KEPT))
+    run(postgres, new().database(database).deploy_statements("public.scored", "rows", **KEPT))
     postgres.run("SET ROLE analyst")
     try:
-        assert scores(postgres, "scored") == predicted(SECOND)
+        assert scores(postgres, "scored") == predicted(new())
     finally:
         postgres.run("RESET ROLE")
     with pytest.raises(Exception, match="cannot drop columns from view"):
-        run(postgres, SECOND.database(database).deploy_statements("scored", "rows", label="none", keep=[]))
+        run(postgres, new().database(database).deploy_statements("scored", "rows", label="none", keep=[]))
     assert postgres.rows("SELECT to_regclass('scored__none')") == [(None,)]
-    run(postgres, FIRST.database(database).deploy_statements("scored", "rows", label="more", stamp=True, **KEPT))
-    assert [row[2] for row in postgres.rows("SELECT * FROM scored")] == [FIRST.sha256] * ROWS.height
+    run(postgres, old().database(database).deploy_statements("scored", "rows", label="more", stamp=True, **KEPT))
+    assert [row[2] for row in postgres.rows("SELECT * FROM scored")] == [old().sha256] * ROWS.height
     drop_views(postgres)
     postgres.run("DROP VIEW scored__more; DROP OWNED BY analyst; DROP ROLE analyst")
 
@@ -218,7 +228,7 @@ def test_functions_are_sql_of_each_database_or_refused():
     of_classes = fb.fit(ROWS.with_columns(k=pl.col("x") % 3), "k", objective="multi:softprob", n_estimators=1)
     refused = {"sqlite", "datafusion", "redshift", "oracle", "presto", "athena", "fabric"}
     for name in DIALECTS:
-        database = FIRST.database(name)
+        database = old().database(name)
         if name in refused:
             with pytest.raises(fb.ParameterError, match=f"{name} has no scalar functions in SQL"):
                 database.create_function_sql("s.score")
@@ -235,12 +245,12 @@ def test_functions_are_sql_of_each_database_or_refused():
         if name not in ("duckdb", "clickhouse"):
             with pytest.raises(fb.ParameterError, match=r"has 3 values, and a function in .* returns one"):
                 of_classes.database(name).create_function_sql("score")
-    assert "(@p1 BIGINT, @p2 NVARCHAR(4000))" in FIRST.database("tsql").create_function_sql("dbo.score")
+    assert "(@p1 BIGINT, @p2 NVARCHAR(4000))" in old().database("tsql").create_function_sql("dbo.score")
 
 
 def test_the_statements_are_sql_of_each_database(tmp_path):
     for name in DIALECTS:
-        dialect, database = get_dialect(name), SECOND.database(name)
+        dialect, database = get_dialect(name), new().database(name)
         statements = database.deploy_statements("sales.scored", "rows", stamp=True, **KEPT)
         for statement in [*statements, *database.rollback_statements("sales.scored")]:
             assert n_statements(statement, dialect)
@@ -262,7 +272,7 @@ def test_the_statements_are_sql_of_each_database(tmp_path):
 
 
 def test_what_can_not_be_deployed_is_said():
-    database = FIRST.database("postgres")
+    database = old().database("postgres")
     for wrong, message in (
         ({"label": "a-b"}, "label must be of letters, digits and underscores, not 'a-b'"),
         ({"label": ""}, "label must be of letters"), ({"kind": "seed"}, "kind must be"),
@@ -273,4 +283,4 @@ def test_what_can_not_be_deployed_is_said():
     with pytest.raises(fb.ParameterError, match="has 64 bytes, and names in postgres have at most 63"):
         database.deploy_statements("s" * 54, "rows", **KEPT)
     with pytest.raises(fb.ParameterError, match="in keep, for a chain of views"):
-        FIRST.database("postgres", limits={"view": 500}).deploy_statements("scored", "rows")
+        old().database("postgres", limits={"view": 500}).deploy_statements("scored", "rows")

@@ -149,7 +149,8 @@ def test_a_dbt_model_refers_to_every_table(tmp_path, star, model):
         model.database(tables={SHIPS: "ship s"}).to_dbt(tmp_path, "scored", "stg_facts")
 
 
-PLAIN = fb.fit(frame(FACTS), "y", features=["x"], n_estimators=1, min_child_weight=0)
+def plain():
+    return fb.fit(frame(FACTS), "y", features=["x"], n_estimators=1, min_child_weight=0)
 
 
 @cases("call, message", [
@@ -158,7 +159,7 @@ PLAIN = fb.fit(frame(FACTS), "y", features=["x"], n_estimators=1, min_child_weig
     (lambda m: m.query("t", tables={"yards": ""}), "tables must have the name of a table for 'yards'"),
     (lambda m: m.query("t", tables="join"), "tables must be a dict of the tables' names by dimension, or 'joined'"),
     (lambda m: m.database().update_sql("facts", "score"), "update_sql reads the columns of one table"),
-    (lambda _: PLAIN.query("t", tables="joined"), "tables is for a model that was trained on a star"),
+    (lambda _: plain().query("t", tables="joined"), "tables is for a model that was trained on a star"),
 ])  # fmt: skip
 def test_tables_that_are_none_and_what_joins_do_not_go_with(model, call, message):
     with pytest.raises(fb.ParameterError, match=message):

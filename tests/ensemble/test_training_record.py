@@ -3,6 +3,7 @@
 import math
 import pickle
 from dataclasses import replace
+from functools import cache
 
 import polars as pl
 import pytest
@@ -18,7 +19,11 @@ BOARD = pl.DataFrame({
     "trial": ["a", "b"], "rmse": [1.0, math.inf], "weight": [1.0, 0.0], "fits": [3, 2], "rounds": [4.5, 2.0],
     "leaves": [40, 2**40], "seconds": [0.125, 3.0], "settings": ["max_depth=3", ""],
 })  # fmt: skip
-OF_FIT = fb.fit(ROWS[:40], "y", features=["x", "z"], valid=ROWS[40:], n_estimators=5, eval_metric=["mae", "rmse"])
+
+
+@cache
+def of_fit():
+    return fb.fit(ROWS[:40], "y", features=["x", "z"], valid=ROWS[40:], n_estimators=5, eval_metric=["mae", "rmse"])
 
 
 def assert_same_record(first: fb.Model, second: fb.Model) -> None:
@@ -32,10 +37,10 @@ def assert_same_record(first: fb.Model, second: fb.Model) -> None:
 @pytest.mark.parametrize("name", ["m.json", "m.ubj"])
 def test_a_file_has_the_record(tmp_path, name):
     odd = pl.DataFrame({"round": [1, 2], "valid_mape": [math.inf, math.nan], 'a "metric"': [-math.inf, 0.1]})
-    ensemble = replace(OF_FIT.ensemble, training=TrainingRecord())
+    ensemble = replace(of_fit().ensemble, training=TrainingRecord())
     early = fb.fit(ROWS[:40], "late", features=["x"], valid=ROWS[40:], early_stopping_rounds=2, n_estimators=40)
     for model in (
-        OF_FIT, early, fb.Model(ensemble), fb.Model(ensemble, history=odd, best_round=1, best_score=math.nan),
+        of_fit(), early, fb.Model(ensemble), fb.Model(ensemble, history=odd, best_round=1, best_score=math.nan),
         fb.Model(ensemble, leaderboard=BOARD, hint="Zürich is a hint"), fb.Model(ensemble, best_round=3),
     ):  # fmt: skip
         model.save(tmp_path / name)
@@ -44,12 +49,12 @@ def test_a_file_has_the_record(tmp_path, name):
         assert_same_record(read, model)
         assert_same_record(pickle.loads(pickle.dumps(read)), model)
     assert fb.load(tmp_path / name).to_json() == fb.Model(ensemble).to_json()
-    assert OF_FIT.history.columns == ["round", "valid_mae", "valid_rmse"]
+    assert of_fit().history.columns == ["round", "valid_mae", "valid_rmse"]
 
 
 def test_models_made_of_it_keep_what_is_true_of_them():
-    record = replace(OF_FIT.ensemble.training, leaderboard=BOARD, best_round=3, best_score=0.5)
-    model = fb.Model(replace(OF_FIT.ensemble, training=record))
+    record = replace(of_fit().ensemble.training, leaderboard=BOARD, best_round=3, best_score=0.5)
+    model = fb.Model(replace(of_fit().ensemble, training=record))
     hint = "target 'y' is 0 or 1: objective='binary:logistic' would predict the probability of 1"
     assert repr(model).splitlines()[-1] == hint
     for made, rounds, best in (
@@ -96,7 +101,7 @@ def test_the_hint_is_given_where_it_is_true():
 ])  # fmt: skip
 def test_a_damaged_record_is_refused(tmp_path, training, message):
     path = tmp_path / "m.json"
-    OF_FIT.save(path)
+    of_fit().save(path)
     lines = path.read_text().splitlines()
     [place] = [number for number, line in enumerate(lines) if line.startswith('"training": ')]
     lines[place] = f'"training": {training},'.replace("\\\\", "\\")

@@ -3,6 +3,7 @@
 import json
 import math
 import sqlite3
+from functools import cache
 
 import duckdb
 import numpy as np
@@ -33,7 +34,11 @@ def policies(n: int = 120) -> pl.DataFrame:
 
 
 ROWS = policies()
-CLAIMS = fb.fit(ROWS, "claims", **SHAPE, **POISSON)
+
+
+@cache
+def of_claims():
+    return fb.fit(ROWS, "claims", **SHAPE, **POISSON)
 
 
 # --- the base score beside an offset ----------------------------------------------------------------------------------
@@ -66,14 +71,14 @@ def test_the_base_score_is_the_constant_that_is_best_beside_the_offset(engine):
 
 
 def test_claims_are_predicted_in_proportion_to_the_exposure():
-    assert CLAIMS.offset == {"exposure": "years"}
-    twice = CLAIMS.predict(ROWS.with_columns(years=pl.col("years") * 2))
-    np.testing.assert_allclose(twice, 2 * CLAIMS.predict(ROWS), rtol=1e-12)
+    assert of_claims().offset == {"exposure": "years"}
+    twice = of_claims().predict(ROWS.with_columns(years=pl.col("years") * 2))
+    np.testing.assert_allclose(twice, 2 * of_claims().predict(ROWS), rtol=1e-12)
     of_all = fb.fit(ROWS, "claims", **SHAPE | {"n_estimators": 60}, **POISSON)
     assert of_all.predict(ROWS).sum() == pytest.approx(ROWS["claims"].sum(), rel=0.02)
     logs = ROWS.with_columns(log=pl.col("years").log())
     by_hand = fb.fit(logs, "claims", base_margin="log", objective="count:poisson", **SHAPE)
-    np.testing.assert_allclose(by_hand.predict(logs), CLAIMS.predict(ROWS), rtol=1e-9)
+    np.testing.assert_allclose(by_hand.predict(logs), of_claims().predict(ROWS), rtol=1e-9)
 
 
 @cases(("options", "message"), [
@@ -157,10 +162,10 @@ def test_functions_take_the_columns_of_the_offset_after_the_features():
     con = duckdb.connect()
     con.register("t", ROWS)
     for form in ("macro", "udf"):
-        CLAIMS.register(con, f"claims_{form}", form=form)
+        of_claims().register(con, f"claims_{form}", form=form)
         query = f"SELECT id, claims_{form}(x, z, years), claims_{form}(x, z, -years) FROM t ORDER BY id"
         found = con.sql(query).fetchall()
-        assert [row[1] for row in found] == pytest.approx(CLAIMS.predict(ROWS).to_list(), rel=1e-14)
+        assert [row[1] for row in found] == pytest.approx(of_claims().predict(ROWS).to_list(), rel=1e-14)
         assert all(row[2] is None for row in found)
 
 
@@ -169,24 +174,24 @@ def test_where_the_offset_is_no_number_there_is_no_score():
         years=pl.when(pl.col("id") > 3).then(pl.col("years")).otherwise(pl.Series([None, 0.0, -1.0, math.nan] * 30))
     )
     with pytest.warns(UserWarning, match=r"^exposure 'years' is 0 or negative in 2 of 120 rows, whose pred.* are NULL"):
-        predicted = CLAIMS.predict(rows)
-    expected = [None] * 4 + CLAIMS.predict(ROWS)[4:].to_list()
+        predicted = of_claims().predict(rows)
+    expected = [None] * 4 + of_claims().predict(ROWS)[4:].to_list()
     assert predicted.to_list() == expected
-    assert rows.select(CLAIMS.expr()).to_series().to_list() == expected
+    assert rows.select(of_claims().expr()).to_series().to_list() == expected
     con = duckdb.connect()
     con.register("t", rows)
     for form in ("case", "staged", "lists"):
-        found = con.sql(CLAIMS.query("t", keep=["id"], form=form)).order("id").fetchall()
+        found = con.sql(of_claims().query("t", keep=["id"], form=form)).order("id").fetchall()
         _assert_scores(found, expected)
     lite = sqlite3.connect(":memory:")
     lite.execute("CREATE TABLE t (id, x REAL, z, years REAL)")
     lite.executemany("INSERT INTO t VALUES (?, ?, ?, ?)", rows.select("id", "x", "z", "years").rows())
-    found = lite.execute(f"{CLAIMS.query('t', 'sqlite', keep=['id'])} ORDER BY id").fetchall()
+    found = lite.execute(f"{of_claims().query('t', 'sqlite', keep=['id'])} ORDER BY id").fetchall()
     _assert_scores(found, expected)
     for call in (
-        lambda: CLAIMS.evaluate(rows, "claims"), lambda: CLAIMS.evaluate(con.table("t"), "claims"),
-        lambda: CLAIMS.refit(rows, "claims"), lambda: CLAIMS.conform(rows, "claims"),
-        lambda: CLAIMS.partial_dependence(rows, "x"),
+        lambda: of_claims().evaluate(rows, "claims"), lambda: of_claims().evaluate(con.table("t"), "claims"),
+        lambda: of_claims().refit(rows, "claims"), lambda: of_claims().conform(rows, "claims"),
+        lambda: of_claims().partial_dependence(rows, "x"),
     ):  # fmt: skip
         with pytest.raises(fb.DataError, match="exposure 'years' is 0, negative, NULL, NaN or infinite in 4 of 120"):
             call()
@@ -198,28 +203,28 @@ def test_a_table_without_the_column_is_refused_by_its_name(tmp_path):
     con = duckdb.connect()
     con.register("t", rows)
     for call in (
-        lambda: CLAIMS.predict(rows), lambda: CLAIMS.predict({"x": 1.0, "z": 2}),
-        lambda: CLAIMS.predict(con.table("t")),
-        lambda: CLAIMS.explain(rows), lambda: CLAIMS.evaluate(rows, "claims"),
-        lambda: CLAIMS.evaluate(con.table("t"), "claims"), lambda: CLAIMS.partial_dependence(rows, "x"),
-        lambda: CLAIMS.refit(rows, "claims"), lambda: CLAIMS.conform(rows, "claims"),
-        lambda: CLAIMS.report(rows, tmp_path / "r.html", "claims"),
-        lambda: fb.fit(rows, "claims", init_model=CLAIMS, objective="count:poisson"),
+        lambda: of_claims().predict(rows), lambda: of_claims().predict({"x": 1.0, "z": 2}),
+        lambda: of_claims().predict(con.table("t")),
+        lambda: of_claims().explain(rows), lambda: of_claims().evaluate(rows, "claims"),
+        lambda: of_claims().evaluate(con.table("t"), "claims"), lambda: of_claims().partial_dependence(rows, "x"),
+        lambda: of_claims().refit(rows, "claims"), lambda: of_claims().conform(rows, "claims"),
+        lambda: of_claims().report(rows, tmp_path / "r.html", "claims"),
+        lambda: fb.fit(rows, "claims", init_model=of_claims(), objective="count:poisson"),
     ):  # fmt: skip
         with pytest.raises(fb.DataError, match=r"exposure column 'years' is not in the data"):
             call()
     with pytest.raises(fb.ParameterError, match="base_margin can't be combined with the exposure 'years' of the model"):
-        CLAIMS.predict(ROWS, base_margin="m")
+        of_claims().predict(ROWS, base_margin="m")
 
 
 def test_other_names_and_containers_make_no_difference():
-    expected = CLAIMS.predict(ROWS)
+    expected = of_claims().predict(ROWS)
     con = duckdb.connect()
     con.register("t", ROWS.rename({"years": "the years"}))
-    query = CLAIMS.query("t", keep=["id"], columns={"years": "the years"})
+    query = of_claims().query("t", keep=["id"], columns={"years": "the years"})
     assert [row[1] for row in con.sql(query).order("id").fetchall()] == pytest.approx(expected.to_list(), rel=1e-14)
     for rows in (ROWS.lazy(), ROWS.to_pandas(), ROWS.to_arrow(), ROWS.to_dicts(), ROWS.cast({"years": pl.Float32})):
-        assert CLAIMS.predict(rows).to_list() == pytest.approx(expected.to_list(), rel=1e-6)
+        assert of_claims().predict(rows).to_list() == pytest.approx(expected.to_list(), rel=1e-6)
     of_margin = fb.fit(ROWS, "y", base_margin="m", **SHAPE)
     assert of_margin.predict(ROWS, base_margin="m").equals(of_margin.predict(ROWS))
     other = of_margin.predict(ROWS, base_margin="m1") - ROWS["m1"]
@@ -230,14 +235,14 @@ def test_other_names_and_containers_make_no_difference():
 
 
 def test_a_file_has_the_offset(tmp_path):
-    for model in (CLAIMS, fb.fit(ROWS, ["y", "claims"], base_margin=["m", "m1"], **SHAPE)):
+    for model in (of_claims(), fb.fit(ROWS, ["y", "claims"], base_margin=["m", "m1"], **SHAPE)):
         for name in ("m.json", "m.ubj"):
             model.save(tmp_path / name)
             read = fb.load(tmp_path / name)
             assert (read, read.offset) == (model, model.offset)
             assert read.predict(ROWS).equals(model.predict(ROWS))
-    assert "\n  exposure: years\n" in repr(CLAIMS)
-    CLAIMS.database("postgres").to_sql(tmp_path / "m.sql", "t", keep=["id"])
+    assert "\n  exposure: years\n" in repr(of_claims())
+    of_claims().database("postgres").to_sql(tmp_path / "m.sql", "t", keep=["id"])
     assert '--          "years": float64, DOUBLE PRECISION, the exposure\n' in (tmp_path / "m.sql").read_text()
 
 
@@ -250,7 +255,7 @@ def test_a_file_has_the_offset(tmp_path):
     ('{"exposure": "x"}', '"exposure" must be no feature of the model, not "x"'),
 ])  # fmt: skip
 def test_a_damaged_offset_is_refused(tmp_path, offset, message):
-    text = CLAIMS.to_json()
+    text = of_claims().to_json()
     assert '"offset": {"exposure": "years"}' in text
     (tmp_path / "m.json").write_text(text.replace('{"exposure": "years"}', offset))
     with pytest.raises(fb.ModelFileError) as error:
@@ -259,28 +264,30 @@ def test_a_damaged_offset_is_refused(tmp_path, offset, message):
 
 
 def test_models_made_of_it_keep_it():
-    margins = CLAIMS.predict(ROWS, "margin")
-    refitted = CLAIMS.refit(ROWS, "claims")
+    margins = of_claims().predict(ROWS, "margin")
+    refitted = of_claims().refit(ROWS, "claims")
     np.testing.assert_allclose(refitted.predict(ROWS, "margin"), margins, rtol=1e-12, atol=1e-12)
     first = fb.fit(ROWS, "claims", **SHAPE | {"n_estimators": 1}, **POISSON)
     on = fb.fit(ROWS, "claims", init_model=first, objective="count:poisson", n_estimators=2, max_depth=2)
     np.testing.assert_allclose(on.predict(ROWS, "margin"), margins, rtol=1e-12, atol=1e-12)
-    assert fb.fit(ROWS, "claims", init_model=first, **SHAPE, **POISSON).offset == CLAIMS.offset
+    assert fb.fit(ROWS, "claims", init_model=first, **SHAPE, **POISSON).offset == of_claims().offset
     with pytest.raises(fb.ParameterError, match=r"exposure can't be combined with an init_model .* trained with exp"):
         fb.fit(ROWS, "claims", init_model=first, objective="count:poisson", exposure="w")
     logs = ROWS["years"].log().to_numpy()
-    of_rounds = sum(CLAIMS[k : k + 1].predict(ROWS, "margin").to_numpy() - CLAIMS.base_margin - logs for k in range(3))
-    np.testing.assert_allclose(of_rounds + CLAIMS.base_margin + logs, margins, atol=1e-12)
+    of_rounds = sum(
+        of_claims()[k : k + 1].predict(ROWS, "margin").to_numpy() - of_claims().base_margin - logs for k in range(3)
+    )
+    np.testing.assert_allclose(of_rounds + of_claims().base_margin + logs, margins, atol=1e-12)
     folds = fb.fit(ROWS, "claims", folds=3, **SHAPE, **POISSON)
-    assert folds.offset == CLAIMS.offset
+    assert folds.offset == of_claims().offset
     assert folds.predict(ROWS).sum() == pytest.approx(ROWS["claims"].sum(), rel=0.1)
-    for model in (refitted, on, CLAIMS[:1], CLAIMS.conform(ROWS, "claims")):
-        assert model.offset == CLAIMS.offset
+    for model in (refitted, on, of_claims()[:1], of_claims().conform(ROWS, "claims")):
+        assert model.offset == of_claims().offset
     late = fb.fit(ROWS, "late", base_margin="m", **SHAPE)
     calibrated = late.calibrate(ROWS, "late")
     assert calibrated.predict(ROWS).sum() == pytest.approx(ROWS["late"].sum(), abs=1)
     with pytest.raises(fb.ParameterError, match="adds its exposure 'years' to the margins"):
-        CLAIMS.to_xgboost("m.json")
+        of_claims().to_xgboost("m.json")
     table = fb.cv(ROWS, "claims", folds=3, **SHAPE, **POISSON)
     assert table["valid_poisson-nloglik_mean"].is_finite().all()
 
@@ -294,9 +301,9 @@ def test_auto_takes_an_offset():
 
 
 def test_partial_dependence_is_of_the_rows_with_their_offsets():
-    found = CLAIMS.partial_dependence(ROWS, "x", grid=[0.0, 1.0])
+    found = of_claims().partial_dependence(ROWS, "x", grid=[0.0, 1.0])
     for value, mean in found.rows():
-        assert mean == pytest.approx(CLAIMS.predict(ROWS.with_columns(x=value)).mean(), rel=1e-12)
+        assert mean == pytest.approx(of_claims().predict(ROWS.with_columns(x=value)).mean(), rel=1e-12)
 
 
 def test_trees_of_dimensions_are_scored_by_key_beside_an_offset():
