@@ -85,7 +85,7 @@ def trees_by_queries(scale: Scale) -> Comparison:
     if reason := lacking("chdb"):
         return Comparison([Way("trees-by-queries", lacking=reason)], "trees by queries")
     opened, con = _stored(scale.folder, n_rows)
-    few, more = 2, 12
+    few, more = (1, 2) if scale.quick else (2, 12)
 
     def a_tree(rows: Callable[[], Any], **options: Any) -> float:
         """Return the CPU seconds of a tree, of all threads."""

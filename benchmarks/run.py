@@ -67,8 +67,9 @@ GROUPS: dict[str, dict[str, Callable[[Scale], Comparison]]] = {
 WORKLOADS = {name: workload for group in GROUPS.values() for name, workload in group.items()}
 ASKED_FOR = {*GROUPS["large"], *GROUPS["stars"]}  # 10 GB on disk; 20 GB and root; ten minutes each
 # At their quick sizes these repeat other workloads.
-NOT_QUICK = {"train-10m", "sql-depth-6", "predict-depth-7", "predict-depth-10", "few-rows-300x6",
-             "few-rows-500x8", "few-rows-1000x12"}  # fmt: skip
+NOT_QUICK = {"train-10m", "sql-depth-6", "predict-1000", "predict-depth-7", "predict-depth-10", "predict-depth-14",
+             "predict-2000-columns", "few-rows-10x2", "few-rows-300x6", "few-rows-500x8",
+             "few-rows-1000x12"}  # fmt: skip
 RESULTS = Path(__file__).parent / "results"
 
 

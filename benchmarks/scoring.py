@@ -20,7 +20,7 @@ _TRAINED_ON = 10_000  # training rows for scikit-learn, as in sql_export.py: its
 
 def predict(scale: Scale) -> Comparison:
     """Score a million rows with models of a hundred trees."""
-    rows, n_trees = data.workload(scale.rows(1_000_000, 100_000)), scale.trees()
+    rows, n_trees = data.workload(scale.rows(1_000_000, 20_000)), scale.trees()
     model = peers.fit(rows.frame, n_trees)
     symmetric = peers.fit(rows.frame, n_trees, grow_policy="symmetric")
     features = rows.frame.drop(data.LABEL)

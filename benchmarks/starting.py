@@ -25,7 +25,7 @@ def importing(scale: Scale) -> Comparison:
     for module, way in zip(modules, ways, strict=True):
         if way.lacking is None:
             _start(module, environment)
-    return Comparison(ways, "a fresh process", rounds=3 if scale.quick else 7)
+    return Comparison(ways, "a fresh process", rounds=1 if scale.quick else 7)
 
 
 def _start(module: str, environment: dict[str, str]) -> None:

