@@ -74,7 +74,7 @@ def check_sums(rng, plain, found, partition, nodes, workers):
     pairs = np.stack([rng.integers(-40, 40, plain.n_rows) / 8, rng.integers(0, 9, plain.n_rows) / 8], axis=1)
     out, expected = np.full((2, 4, found.layout.n_slots, 2), 0.5)
     for codes, sums in ((found, out), (plain, expected)):
-        codes.sum_by_bin(partition, nodes, pairs, sums, np.array([3, 0])[: len(nodes)], workers)
+        codes.sum_by_bin(partition, nodes, [pairs], sums, [np.array([3, 0])[: len(nodes)]], workers)
     np.testing.assert_array_equal(out, expected)
 
 
