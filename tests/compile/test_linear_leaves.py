@@ -8,8 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import frameboost as fb
+from frameboost.compile.sql import linear_lists
 from frameboost.dialects.built_in import DIALECTS
 from frameboost.errors import ParameterError
+from tests.support.cases import cases
 from tests.support.examples import examples
 from tests.support.linear_models import drawn
 from tests.support.random_models import bits, frame_of, naive_leaves, naive_margins, to_duckdb
@@ -38,9 +40,37 @@ def test_margins_are_exact_everywhere(con, seed, type_names):
         query = model.query("t", keep=["position"], output="margin", form=form)
         found = con.execute(f"SELECT prediction FROM ({query}) ORDER BY position").fetchnumpy()["prediction"]
         assert bits(found) == expected
-    model.register(con, "score", output="margin", form="udf")
-    found = con.execute(f"SELECT score({', '.join(columns)}) AS s FROM t ORDER BY position").fetchnumpy()["s"]
-    assert bits(found) == expected
+    for function in ("udf", "macro"):
+        model.register(con, "score", output="margin", form=function, replace=True)
+        found = con.execute(f"SELECT score({', '.join(columns)}) AS s FROM t ORDER BY position").fetchnumpy()["s"]
+        assert bits(found) == expected
+
+
+@cases(("name", "value"), [("_BITS", 2), ("_MOST_STEPS", 3.0), ("_LARGEST_STEP", 1.0)])
+def test_many_features_and_large_grids_are_exact_in_duckdb(con, name, value):
+    """Missing numbers have bits of several integers, and trees with grids of too many steps no lists."""
+    for seed in (2, 3):
+        model, columns = drawn(seed, ["int64", "float32", "float64", "int8", "date"])
+        to_duckdb(con, frame_of(model, columns), "t")
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(linear_lists, name, value)
+            query = model.query("t", keep=["position"], output="margin")
+            expression = f"SELECT position, {model.sql('margin')} FROM t"
+        for sql in (query, expression):
+            found = [row[1] for row in sorted(con.execute(sql).fetchall())]
+            assert bits(found) == bits(naive_margins(model, columns))
+
+
+def test_symmetric_trees_with_slopes_are_exact_in_duckdb(con):
+    rows = np.random.default_rng(0).normal(size=(400, 3))
+    frame = pl.DataFrame(rows, schema=["a", "b", "y"]).with_columns(a=pl.when(pl.col("b") < 1).then("a"))
+    model = fb.fit(frame.with_columns(y=pl.col("b") * 2 + pl.col("y") / 9), "y", n_estimators=3, max_depth=3,
+                   linear_tree=True, grow_policy="symmetric", verbose=False)  # fmt: skip
+    assert model.ensemble.is_linear
+    to_duckdb(con, frame, "t")
+    for form in ("case", "staged", "sorted"):
+        found = sorted(con.execute(model.query("t", keep=["position"], form=form)).fetchall())
+        assert bits([row[1] for row in found]) == bits(model.predict(frame))
 
 
 def test_every_dialect_writes_them():
@@ -48,7 +78,15 @@ def test_every_dialect_writes_them():
     for name, dialect in DIALECTS.items():
         query = model.query("t", name, keep=["id"], output="margin")
         terms = [term for tree in model.ensemble.trees for leaf in tree.linear_leaves().values() for term in leaf.terms]
-        assert query.count(dialect.call("GREATEST", ["("]).removesuffix(")")) == len(terms) > 0
+        if name == "duckdb":  # all first terms of a tree at once, and so on
+            n_terms = [
+                max(len(leaf.terms) for leaf in tree.linear_leaves().values())
+                for tree in model.ensemble.trees
+                if tree.is_linear
+            ]
+            assert query.count("LEAST(GREATEST(") == sum(n_terms)
+        else:
+            assert query.count(dialect.call("GREATEST", ["("]).removesuffix(")")) == len(terms) > 0
 
 
 def test_without_numba_polars_scores(monkeypatch):

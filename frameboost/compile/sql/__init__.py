@@ -5,6 +5,7 @@
 - `row_conditions`: row conditions as data, which prune branches
 - `case`: a tree as CASE, an ensemble as a sum of them
 - `symmetric_tables`: symmetric trees as tables over the intervals of their features
+- `linear_lists`: linear leaves as lists, which are looked up by the row's leaf
 - `sql_model`: a model over the columns of a table, and its outputs over the margins
 - `shapley`: Shapley values of trees, over stages
 - `forms`: the query that scores a table; the choice of its form by the database's limits

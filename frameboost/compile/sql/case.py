@@ -13,6 +13,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from frameboost.compile.sql.conditions import FeatureColumn
+from frameboost.compile.sql.linear_lists import LinearLists, are_listed
 from frameboost.compile.sql.symmetric_tables import SymmetricTable, shared_tables
 from frameboost.dialects.dialect import Dialect
 from frameboost.trees.linear_leaves import LinearTerm
@@ -49,6 +50,9 @@ class Step(NamedTuple):
     is_short: bool
 
 
+Term = Tree | SymmetricTable | LinearLists
+
+
 @dataclass(frozen=True)
 class TreeWriter:
     """Writes trees as expressions over feature columns, in a dialect.
@@ -73,16 +77,24 @@ class TreeWriter:
         """
         return self.dialect.sum([self.literal(base_margin, output), *map(self.term, self.terms(trees))])
 
-    def terms(self, trees: Sequence[Tree]) -> list[Tree | SymmetricTable]:
-        """Return the trees of a margin, with tables for the symmetric ones that are lookups."""
-        levels = {number: lookup_levels(tree, self.dialect) for number, tree in enumerate(trees)}
-        tables = [SymmetricTable.of(trees[i], of_tree, self.columns) for i, of_tree in levels.items() if of_tree]
-        others = [tree for number, tree in enumerate(trees) if levels[number] is None]
-        return [*others, *shared_tables(tables, self.dialect.expressions.longest_lookup)]
+    def terms(self, trees: Sequence[Tree]) -> list[Term]:
+        """Return the trees of a margin, with tables for the symmetric ones that are lookups, and lists for slopes."""
+        terms, tables, listed = list[Term](), list[SymmetricTable](), list[Tree]()
+        for tree in trees:
+            if are_listed(tree, self.dialect):
+                listed.append(tree)
+            elif (levels := lookup_levels(tree, self.dialect)) is not None:
+                tables.append(SymmetricTable.of(tree, levels, self.columns))
+            else:
+                terms.append(tree)
+        terms += shared_tables(tables, self.dialect.expressions.longest_lookup)
+        return [*terms, LinearLists.of(listed)] if listed else terms
 
-    def term(self, term: Tree | SymmetricTable) -> str:
-        """Return a tree or table as an expression."""
-        return self.tree(term) if isinstance(term, Tree) else self._table(term)
+    def term(self, term: Term) -> str:
+        """Return trees as an expression."""
+        if isinstance(term, LinearLists):
+            return self._over_lists(term)
+        return self._table(term) if isinstance(term, SymmetricTable) else self.tree(term)
 
     def number(self, value: float, output: int) -> float:
         """Return a base or leaf value in the form to write: a number of steps, if there are steps."""
@@ -97,7 +109,7 @@ class TreeWriter:
 
     def tree(self, tree: Tree) -> str:
         """Return a tree as a CASE expression, or a symmetric one as a list of its leaves, where that is faster."""
-        if (levels := lookup_levels(tree, self.dialect)) is not None:
+        if not tree.is_linear and (levels := lookup_levels(tree, self.dialect)) is not None:
             return self._table(SymmetricTable.of(tree, levels, self.columns))
         if _is_chained(tree, self.dialect):
             return self.chained(tree, line=self.line)[0]
@@ -219,6 +231,25 @@ class TreeWriter:
         expressions = self.dialect.expressions
         return 0 if expressions.lookup is None else expressions.first_index
 
+    def linear(
+        self, lists: LinearLists, number: int, leaves: Sequence[int], leaf: str, of_row: Mapping[str, str]
+    ) -> str:
+        """Return the value of a tree with linear leaves; see `LinearLists.value`."""
+        return lists.value(lists.trees[number], leaves, leaf, of_row, self.number, self.dialect)
+
+    def _over_lists(self, lists: LinearLists) -> str:
+        """Return the sum of trees with linear leaves, where lambdas name the lists of a row and its leaf."""
+        walks = [self.index(tree, 1) for tree in lists.trees]
+        row = {**lists.of_row(self.columns), "leaves": f"[{', '.join(index for index, _ in walks)}]"}
+        fields = ", ".join(f"'{name}': {text}" for name, text in row.items())
+        named = {name: f"row['{name}']" for name in row}
+        trees = [
+            f"list_transform([CAST({named['leaves']}[{number + 1}] AS BIGINT)], "
+            f"lambda leaf: {self.linear(lists, number, leaves, 'leaf', named)})[1]"
+            for number, (_, leaves) in enumerate(walks)
+        ]
+        return f"list_transform([{{{fields}}}], lambda row: {self.dialect.sum(trees)})[1]"
+
     def _table(self, table: SymmetricTable) -> str:
         """Return the value of a row's cell."""
         values, output = table.values(), table.trees[0].output
@@ -248,7 +279,8 @@ class TreeWriter:
 def lookup_levels(tree: Tree, dialect: Dialect) -> Sequence[int] | None:
     """Return a node of each level of a symmetric tree written as a list lookup, None for other trees."""
     expressions = dialect.expressions
-    levels = None if expressions.lookup is None or tree.is_linear else tree.levels()
+    has_lookup = expressions.lookup is not None and (not tree.is_linear or are_listed(tree, dialect))
+    levels = tree.levels() if has_lookup else None
     if levels is None or len(levels) < _SHALLOWEST_TABLE:
         return None
     most = expressions.longest_lookup
@@ -275,9 +307,9 @@ def case_depth(tree: Tree, dialect: Dialect) -> int:
     return deepest + 1 if tree.is_linear else deepest
 
 
-def n_terms(tree: Tree | SymmetricTable, dialect: Dialect) -> int:
-    """Return an upper bound of the names and values in the expression of a tree or table."""
-    if isinstance(tree, SymmetricTable):
+def n_terms(tree: Term, dialect: Dialect) -> int:
+    """Return an upper bound of the names and values in the expression of trees."""
+    if not isinstance(tree, Tree):
         return sum(n_terms(each, dialect) for each in tree.trees)
     if (levels := lookup_levels(tree, dialect)) is not None:
         return (1 << len(levels)) + sum(5 + 2 * len(tree.categories[node] or ()) for node in levels)

@@ -392,7 +392,8 @@ class ScoringQuery:
         if form == "lists":
             yield lambda: self._over_lists(self._stages()), [], False
         if form == "sorted":
-            yield lambda: self._as_expressions(_sort_rows(model, self._stages())), model.trees, True
+            if not model.is_linear:
+                yield lambda: self._as_expressions(_sort_rows(model, self._stages())), model.trees, True
             yield lambda: self._in_stages(_sort_rows(model, self._stages())), model.trees, False
         staged_first = (
             form == "auto" and self._stages().can_add and bool(shared_groups(model.every_tree(), model.dialect))

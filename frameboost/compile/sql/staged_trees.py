@@ -27,6 +27,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from frameboost.compile.sql.case import TreeWriter, case_depth, n_terms
+from frameboost.compile.sql.linear_lists import LinearLists, are_listed, list_of
 from frameboost.compile.sql.stages import Stages
 from frameboost.dialects.dialect import Dialect
 from frameboost.trees.tree import Tree, shared_splits
@@ -40,11 +41,12 @@ def staged_trees(
     """Return the trees of each margin as expressions over stages that are added, with their names and values."""
     every = [tree for of_margin in trees for tree in of_margin]
     shared = _shared_trees(every, writer, stages)
+    linear = _linear_trees(every, writer, stages)
     deep = _deep_trees([i for i in range(len(every)) if i not in shared], every, writer, stages)
     # A lookup has a WHEN for each leaf.
     walked = {
         **{i: (text, len(every[i]) + 2) for i, text in shared.items()},
-        **{i: (text, n_terms(every[i], writer.dialect)) for i, text in deep.items()},
+        **{i: (text, n_terms(every[i], writer.dialect)) for i, text in {**linear, **deep}.items()},
     }
     numbers = iter(range(len(every)))
     texts: list[list[tuple[str, int]]] = []
@@ -180,10 +182,26 @@ def _over_lists(
         for i, items in enumerate(values):
             tree = trees[group[i]] if i < len(group) else None
             items += [0.0 if tree is None else writer.number(tree.value[leaf], tree.output) for leaf in leaves]
-    lists = stages.name({
-        str(i): f"CAST('[{','.join(map(repr, items))}]' AS DOUBLE[])" for i, items in enumerate(values)
-    })  # fmt: skip
+    lists = stages.name({str(i): list_of(items) for i, items in enumerate(values)})
     names = stages.name(indices, often=True)
     return {
         number: f"{lists[str(i)]}[{names[str(group[0])]}]" for group in groups for i, number in enumerate(group)
     }  # fmt: skip
+
+
+# --- linear leaves ----------------------------------------------------------------------------------------------------
+
+
+def _linear_trees(trees: Sequence[Tree], writer: TreeWriter, stages: Stages) -> dict[int, str]:
+    """Return the trees whose linear leaves are looked up in lists, by index, as expressions over an added stage."""
+    numbers = [i for i, tree in enumerate(trees) if are_listed(tree, writer.dialect)]
+    if not numbers:
+        return {}
+    lists = LinearLists.of([trees[i] for i in numbers])
+    walks = [writer.index(tree, 1) for tree in lists.trees]
+    indices = {str(k): f"CAST({index} AS BIGINT)" for k, (index, _) in enumerate(walks)}
+    names = stages.name({**lists.of_row(writer.columns), **indices}, often=True)
+    return {
+        i: writer.linear(lists, k, leaves, names[str(k)], names)
+        for k, (i, (_, leaves)) in enumerate(zip(numbers, walks, strict=True))
+    }
