@@ -21,7 +21,7 @@ from frameboost.errors import DataError, ParameterError
 from frameboost.expressions.duckdb_sql import quote_identifier
 from frameboost.joins.aggregates import Aggregates, Aggregation, aggregated
 from frameboost.joins.star_sources import DIMENSION_NAME, FACTS, Dimension, needed, star_frame, star_relation
-from frameboost.schema.types import FeatureType, column
+from frameboost.schema.types import FeatureType, column, free_name
 
 __all__ = ["Star", "check_unique", "join", "join_type", "key_types"]
 
@@ -426,8 +426,9 @@ def _several(source: LocalSource, names: Sequence[str]) -> list[tuple[Any, ...]]
     if isinstance(source, RelationSource):
         quoted = ", ".join(map(quote_identifier, names))
         present = source.relation.filter(" AND ".join(f"{quote_identifier(name)} IS NOT NULL" for name in names))
-        counts = present.aggregate(f"{quoted}, COUNT(*) AS frameboost_n", quoted)
-        return counts.filter("frameboost_n > 1").order(quoted).limit(most).fetchall()
+        n = quote_identifier(free_name("n", names))
+        counts = present.aggregate(f"{quoted}, COUNT(*) AS {n}", quoted)
+        return counts.filter(f"{n} > 1").order(quoted).limit(most).fetchall()
     keys = source.frame.select(column(name).alias(str(i)) for i, name in enumerate(names)).drop_nulls().collect()
     if keys.n_unique() == keys.height:
         return []

@@ -220,8 +220,8 @@ def key_names(dimension: Dimension) -> list[str]:
 
 # --- relations --------------------------------------------------------------------------------------------------------
 
-# The names of the two sides of each join, and of the facts' row numbers.
-_LEFT, _RIGHT, _ROW = "frameboost_left", "frameboost_right", "frameboost_row"
+# The names of the two sides of each join.
+_LEFT, _RIGHT = "frameboost_left", "frameboost_right"
 
 
 @dataclass(frozen=True)
@@ -293,9 +293,10 @@ def joined_relation(
 
     The rows are numbered and sorted, as a join may return them in any order, and samples are drawn by their order.
     """
-    row = quote_identifier(_ROW)
+    joined_to = needed(dimensions, names)
+    row = quote_identifier(free_name("row", [*facts.columns, *(name for each in joined_to for name in each.columns)]))
     relation = facts.project(f"*, ROW_NUMBER() OVER () AS {row}")
-    for dimension in needed(dimensions, names):
+    for dimension in joined_to:
         assert isinstance(dimension.source, RelationSource)
         keys = [
             f"{_LEFT}.{quote_identifier(left)} = {_RIGHT}.{quote_identifier(right)}"

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
 import frameboost as fb
+from tests.support.cases import cases
 from tests.support.examples import examples
 from tests.support.stars import RandomStar, random_star, without_joins
 
@@ -200,6 +201,22 @@ def test_fourteen_dimensions_of_hostile_names():
             query = model.query("facts", keep=["id"], tables=tables, form=form)
             found = con.sql(f"SELECT prediction FROM ({query}) ORDER BY id").pl().to_series()
             assert found.to_list() == model.predict(joined).to_list()
+
+
+@cases("name", ["row", "ROW_", "n", "frameboost_row", "frameboost_left", "frameboost_key"])
+def test_columns_may_have_the_names_that_a_join_uses_itself(name):
+    facts = pl.DataFrame({name: [2, 0, 1, 2], "x": [1.5, 2.5, 3.5, 4.5]})
+    for key, attribute in ((name, "alt"), ("x", name)):
+        table = pl.DataFrame({key: facts[key].unique(), attribute: facts[key].unique().cast(pl.String)})
+        rows = facts.drop(attribute, strict=False)
+        with duckdb.connect() as con:
+            con.register("rows", rows)
+            con.register("own", table)
+            joined = fb.join(con.table("rows"), con.table("own"), on=key).relation().pl()
+            assert joined.equals(rows.join(table, key, "left", maintain_order="left"))
+            con.register("doubled", pl.concat([table, table.head(1)]))
+            with pytest.raises(fb.DataError, match=r"several rows for one key of .*: [0-9.]+ \(2 rows\); a join"):
+                fb.join(con.table("rows"), con.table("doubled"), on=key).relation()
 
 
 @pytest.mark.slow
