@@ -16,19 +16,17 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from frameboost.ensemble.ensemble import Ensemble
 from frameboost.losses.outputs import Interval, has_intervals
 from frameboost.metrics.metric import Metric
 from frameboost.model.conformal import conformal_interval, conformity_scores, rows_needed
 from frameboost.model.model import Model
-from frameboost.schema.types import Feature, FeatureType, column
+from frameboost.schema.types import Feature, FeatureType, column, free_name
 from frameboost.trees.tree import LEAF, Tree
 from frameboost.tuning.trials import MOST_READ, Fold, Trial, deciding_metric
 
 __all__ = ["HeldOutMargins", "blend"]
 
 _MAX_STEPS = 6
-_FOLD = "frameboost_fold"
 # An addition must make the error smaller by this share, or it isn't worth its trees.
 _WORTH = 1e-4
 
@@ -59,7 +57,9 @@ class HeldOutMargins:
         roles: Mapping[str, Any],
         others: Sequence[str] = (),
     ) -> None:
-        self._others = others
+        targets = [target] if isinstance(target, str) else list(target)
+        self._others, self._columns = others, list(dict.fromkeys([*targets, *roles.values(), *others]))
+        self._fold = free_name("fold", self._columns)
         self._target, self._roles, self._folds, self._trials = target, roles, folds, trials
         self._ensemble = trials[0].any_model.ensemble
         self._metric, self.maximize = deciding_metric(metric, self._ensemble.loss)
@@ -73,18 +73,20 @@ class HeldOutMargins:
     def _of_fold(self, fold: Fold) -> pl.DataFrame:
         rows = fold.rows()
         columns = [
-            pl.Series(_name(number, output), margin)
+            pl.Series(self._name(number, output), margin)
             for number, trial in enumerate(self._trials)
             for output, margin in enumerate(trial.margins[fold.number])
         ]
-        targets = [self._target] if isinstance(self._target, str) else list(self._target)
-        kept = rows.select([column(name) for name in dict.fromkeys([*targets, *self._roles.values(), *self._others])])
-        return kept.with_columns(columns).with_columns(pl.lit(fold.number, pl.Int64).alias(_FOLD))
+        kept = rows.select([column(name) for name in self._columns])
+        return kept.with_columns(columns).with_columns(pl.lit(fold.number, pl.Int64).alias(self._fold))
+
+    def _name(self, trial: int, output: int) -> str:
+        return free_name(f"trial_{trial}_{output}", self._columns)
 
     @property
     def are_cut(self) -> bool:
         """Whether some held-out rows have not been read."""
-        return bool(self._rows[_FOLD].value_counts()["count"].max() == MOST_READ)
+        return bool(self._rows[self._fold].value_counts()["count"].max() == MOST_READ)
 
     @cached_property
     def alone(self) -> list[float]:
@@ -95,10 +97,11 @@ class HeldOutMargins:
     def error(self, weights: Sequence[float]) -> float:
         """Return the mean over folds of the metric of the weighted mean of margins; less is better."""
         margins = self._means(weights)
-        model = _of_base_margins(replace(self._ensemble, labels=()))  # the rows of folds have class indices
+        names = [margin.name for margin in margins]
+        model = self._of_base_margins(labels=())  # the rows of folds have class indices
         evaluation = model.evaluate(
-            self._rows.with_columns(margins), self._target, by=_FOLD, base_margin=[margin.name for margin in margins],
-            eval_metric=self._metric, **self._roles,
+            self._rows.with_columns(margins), self._target, by=self._fold, base_margin=names, eval_metric=self._metric,
+            **self._roles,
         )  # fmt: skip
         values = evaluation.metrics["value"]
         mean = values.filter(values.is_finite()).mean()
@@ -134,10 +137,10 @@ class HeldOutMargins:
     def predictions(self, weights: Sequence[float]) -> pl.DataFrame:
         """Return the predictions of the weighted mean of margins, ``fold``, and the other columns."""
         margins = self._means(weights)
-        model, names = _of_base_margins(self._ensemble), [margin.name for margin in margins]
-        predictions = model.predict(self._rows.with_columns(margins), base_margin=names)
+        names = [margin.name for margin in margins]
+        predictions = self._of_base_margins().predict(self._rows.with_columns(margins), base_margin=names)
         return self._rows.select([column(name) for name in self._others]).with_columns(
-            predictions.alias("prediction"), self._rows[_FOLD].alias("fold")
+            predictions.alias("prediction"), self._rows[self._fold].alias("fold")
         )
 
     def _means(self, weights: Sequence[float]) -> list[pl.Series]:
@@ -145,11 +148,19 @@ class HeldOutMargins:
         total = sum(weights)
         means = [
             pl.sum_horizontal(
-                pl.col(_name(trial, output)) * (weight / total) for trial, weight in enumerate(weights) if weight
-            ).alias(f"frameboost_margin_{output}")
+                column(self._name(trial, output)) * (weight / total) for trial, weight in enumerate(weights) if weight
+            ).alias(free_name(f"margin_{output}", self._columns))
             for output in range(self._ensemble.n_outputs)
         ]
         return self._rows.select(means).get_columns()
+
+    def _of_base_margins(self, **changes: Any) -> Model:
+        """Return a model that predicts from its base margins: its trees are leaves of 0."""
+        ensemble = replace(self._ensemble, **changes)
+        leaf = Tree((LEAF,), (None,), (None,), (False,), (LEAF,), (LEAF,), (0.0,), (0.0,), (0.0,))
+        outputs = [output for output in range(ensemble.n_outputs) for _ in range(ensemble.parallel_trees)]
+        trees = tuple(replace(leaf, output=output) for output in outputs)
+        return Model(replace(ensemble, trees=trees, features=(Feature(self._fold, FeatureType("int64")),), offset=None))
 
 
 def blend(margins: HeldOutMargins) -> list[float]:
@@ -165,15 +176,3 @@ def blend(margins: HeldOutMargins) -> list[float]:
         counts[number] += 1
         error = tried[number]
     return [count / sum(counts) for count in counts]
-
-
-def _of_base_margins(ensemble: Ensemble) -> Model:
-    """Return a model that predicts from its base margins: its trees are leaves of 0."""
-    leaf = Tree((LEAF,), (None,), (None,), (False,), (LEAF,), (LEAF,), (0.0,), (0.0,), (0.0,))
-    outputs = [output for output in range(ensemble.n_outputs) for _ in range(ensemble.parallel_trees)]
-    trees = tuple(replace(leaf, output=output) for output in outputs)
-    return Model(replace(ensemble, trees=trees, features=(Feature(_FOLD, FeatureType("int64")),), offset=None))
-
-
-def _name(trial: int, output: int) -> str:
-    return f"frameboost_trial_{trial}_{output}"

@@ -419,6 +419,18 @@ def test_groups_of_weight_0_are_not_held_out(frame):
         assert folds.filter(pl.col("fold").list.first().is_null())["who"].to_list() == [3]
 
 
+@pytest.mark.slow
+def test_a_target_has_any_name(frame):
+    """Such as those of the margins, which weigh settings, and of their folds."""
+    quick = QUICK | {"quality": 4, "n_estimators": 3}
+    boards = [
+        fb.auto(frame.rename({"y": target, "w": weight}), target, weight=weight, **FEATURES, **quick).leaderboard
+        for target, weight in (("y", "w"), ("trial_0_0", "margin_0"), ("fold", "trial_1_0"), ("MARGIN_0", "position"))
+    ]
+    for board in boards[1:]:
+        assert_frame_equal(board.drop("seconds"), boards[0].drop("seconds"))
+
+
 def test_a_rare_number_is_left_in_every_training_part(frame):
     claims = frame.with_columns(y=pl.when(pl.int_range(200) < 2).then(1e3).otherwise(0.0))
     made = fb.auto(claims, "y", **FEATURES, **QUICK)
