@@ -41,7 +41,7 @@ from frameboost.engines.duckdb.binning import (
     sample_columns,
     store_bins,
 )
-from frameboost.engines.duckdb.linear import LeafQuery, leaf_sql
+from frameboost.engines.duckdb.linear import LeafQuery, linear_values
 from frameboost.engines.fixed_terms import FixedTerms, names_used, terms_apart, used_terms
 from frameboost.engines.query_costs import kernel_pays
 from frameboost.engines.ranking.queries import Queries
@@ -805,8 +805,15 @@ class DuckDBEngine(TableEngine):
 
     def add_linear_leaves(self, values: Mapping[int, float], linear: LinearColumns, margin: str) -> None:
         """See `LinearEngine.add_linear_leaves`."""
-        leaves = linear.leaves()
-        self._add({node: leaf_sql(leaves.get(node), value) for node, value in values.items()}, margin)
+        old, parts = self._margins[margin], linear_values(values, linear)
+        if not self.keeps_order:
+            parts["besides"] += ", position"
+        self._margins[margin] = self.replace_table(
+            old, "margins", "add_linear_leaves", rows=" POSITIONAL JOIN ".join([*self.nodes.sources, old]),
+            table=old, margin=margin, leaf=self.nodes.case({node: str(node) for node in values}),
+            position="" if self.keeps_order else f", {self._bins}.rowid AS position",
+            in_order="" if self.keeps_order else "ORDER BY position ASC", **parts,
+        )  # fmt: skip
 
     # --- leaves of quantiles ------------------------------------------------------------------------------------------
 

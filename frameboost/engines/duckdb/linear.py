@@ -1,4 +1,4 @@
-"""Linear leaves in a database: the terms of each row's leaf are a ``CASE`` over leaves."""
+"""Linear leaves in a database: the terms of each row's leaf are looked up in lists over the leaves."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from frameboost.engines.contract import linear_role, sum_indices
 from frameboost.expressions.duckdb_sql import render
 from frameboost.expressions.expression import float_literal
 from frameboost.splits.split import FloatArray, IntArray
-from frameboost.trees.linear_leaves import LinearColumns, LinearLeaf, LinearTerm
+from frameboost.trees.linear_leaves import LinearColumns
 from frameboost.trees.tree import LEAF
 
-__all__ = ["LeafQuery", "leaf_sql"]
+__all__ = ["LeafQuery", "linear_values"]
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ class LeafQuery:
             "leaf_sums",
             leaf=self.case({node: str(node) if node in asked else "-1" for node in self.leaves}),
             rows=self.rows, g=self.g, h=self.h, g_on_grid=g, h_on_grid=h,
-            numbers="".join(f", {linear_role(number)}" for number in np.unique(features[features != LEAF]).tolist()),
+            numbers="".join(f", {role}" for role in _roles(features)),
             terms="".join(f", {term}" for term in terms),
             present=" ".join(f"AND u_{k} IS NOT NULL" for k in range(n_terms)),
             aggregates=", ".join(aggregates),
@@ -94,21 +94,33 @@ class LeafQuery:
         return out
 
 
-def leaf_sql(leaf: LinearLeaf | None, value: float) -> str:
-    """Return the value of a leaf as SQL over the numbers' roles."""
-    if leaf is None:
-        return float_literal(value)
-    total = " + ".join(
-        [float_literal(leaf.constant), *(f"{float_literal(term.slope)} * {_of_term(term)}" for term in leaf.terms)]
-    )
-    present = " AND ".join(f"{linear_role(term.feature)} IS NOT NULL" for term in leaf.terms)
-    return f"CASE WHEN {present} THEN {total} ELSE {float_literal(value)} END"
+def linear_values(values: Mapping[int, float], linear: LinearColumns) -> dict[str, str]:
+    """Return the value of each row's leaf, as the parts of ``add_linear_leaves.sql``.
+
+    Parameters
+    ----------
+    values
+        The plain values of all leaves.
+    """
+    grids, total = [], [_lookup(linear.node, linear.constant)]
+    slots = linear.read_terms().transpose(1, 2, 0)
+    for k, (x, of_slot) in enumerate(zip(_numbers(linear.node, linear.feature), slots, strict=False)):
+        slope, offset, shift, low, high = _lookups(linear.node, of_slot)
+        grids.append(f"({x} + {offset}) - {shift}")
+        total.append(f"{slope} * {_clipped(f'v_{k}', low, high)}")
+    plain = _lookup(np.array(list(values)), np.array(list(values.values())))
+    numbers = _roles(linear.feature)
+    return {
+        "numbers": "".join(f", {role}" for role in numbers),
+        "terms": "".join(f", {on_grid} AS v_{k}" for k, on_grid in enumerate(grids)),
+        "value": f"COALESCE({' + '.join(total)}, {plain})",
+        "besides": ", ".join(["leaf", *numbers, *(f"v_{k}" for k in range(len(grids)))]),
+    }
 
 
-def _of_term(term: LinearTerm) -> str:
-    """Return u of a term; NULL where its number is missing."""
-    offset, shift, low, high = map(float_literal, (term.offset, term.shift, term.low, term.high))
-    return _clipped(f"(({linear_role(term.feature)} + {offset}) - {shift})", low, high)
+def _roles(features: IntArray) -> list[str]:
+    """Return the columns of the features' numbers."""
+    return [linear_role(number) for number in np.unique(features[features != LEAF]).tolist()]
 
 
 def _clipped(u: str, low: str, high: str) -> str:

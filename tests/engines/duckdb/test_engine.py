@@ -104,6 +104,10 @@ def test_rows_join_their_gradients_whatever_the_order_of_insertion_and_threads()
     table, part = con.table("t"), con.sql("FROM t WHERE x < 600")
     shape = {"weight": "w", "eval_metric": "mae", **SHAPE}
     assert fb.fit(table, "y", valid=part, **shape) == fb.fit(table.pl(), "y", valid=part.pl(), **shape)
+    linear = {"linear_tree": True, "n_estimators": 2, "max_depth": 3, "verbose": False}
+    model = fb.fit(table, "y", engine="duckdb", **linear)
+    assert model.ensemble.is_linear
+    assert model == fb.fit(table.pl(), "y", engine="numba", **linear)
 
 
 @pytest.mark.slow
