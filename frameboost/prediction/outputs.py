@@ -97,7 +97,8 @@ class ArrayOutput:
         by_name = dict(zip(self._margins, margins, strict=True))
         results = self._evaluate(program, [by_name[name] for name in program.columns])
         if len(results) == 1:
-            return pl.Series("prediction", np.broadcast_to(results[0], n_rows))
+            values = results[0]
+            return pl.Series("prediction", values if np.shape(values) == (n_rows,) else np.full(n_rows, values))
         table = np.empty((n_rows, len(results)))
         for k, column in enumerate(results):
             table[:, k] = column
