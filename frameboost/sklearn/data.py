@@ -101,7 +101,7 @@ def read_parts(estimator: BaseEstimator, X: Any) -> Iterator[pl.DataFrame | Matr
     """Yield the rows of X to predict: all at once, or for a sparse matrix as many as need little memory."""
     checked = _checked(estimator, X, reset=False)
     if isinstance(checked, pl.DataFrame | Matrix):
-        yield checked if isinstance(checked, Matrix) else _frame(estimator, checked)
+        yield checked
         return
     n_rows, n_columns = checked.shape
     at_once = n_rows
@@ -113,7 +113,7 @@ def read_parts(estimator: BaseEstimator, X: Any) -> Iterator[pl.DataFrame | Matr
 
 
 def _checked(estimator: Any, X: Any, *, reset: bool) -> Any:
-    """Return X as a polars frame, a `Matrix`, an array or a CSR matrix; check that its columns are those of fit."""
+    """Return X as a frame or a `Matrix` with the columns of `names_in`, an array or a CSR matrix; check its columns."""
     if isinstance(X, Star):
         raise DataError("X is a Star, whose rows scikit-learn can't count or choose; pass its collect(), or use fit")
     if isinstance(X, DatabaseTable):
@@ -143,7 +143,8 @@ def _checked(estimator: Any, X: Any, *, reset: bool) -> Any:
     if reset:
         names = zip(source.names(), names_in(estimator), strict=True)
         estimator._categorical = frozenset(name for own, name in names if own in source.categorical)
-    return source.frame.collect()
+    frame = source.frame.collect()
+    return frame.rename(dict(zip(frame.columns, names_in(estimator), strict=True)))
 
 
 def _known(estimator: Any, X: Any) -> Any:
@@ -162,13 +163,11 @@ def _known(estimator: Any, X: Any) -> Any:
 
 
 def _frame(estimator: BaseEstimator, checked: Any) -> pl.DataFrame:
-    names = names_in(estimator)
-    if isinstance(checked, Matrix):
-        return checked.frame()
     if isinstance(checked, pl.DataFrame):
-        is_named = checked.columns == names
-        return checked if is_named else checked.rename(dict(zip(checked.columns, names, strict=True)))
-    return pl.from_numpy(_plain(checked), schema=names)
+        return checked
+    return (
+        checked.frame() if isinstance(checked, Matrix) else pl.from_numpy(_plain(checked), schema=names_in(estimator))
+    )
 
 
 def _is_sparse(X: Any) -> bool:
