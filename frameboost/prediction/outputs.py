@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 __all__ = ["ArrayOutput", "few_outputs"]
 
-# Rows that are computed number by number.
-_MAX_ROWS = 3
+# Rows that are computed number by number, and those of classes, which numpy does not compute here.
+_MAX_ROWS, _MAX_CLASSES = 3, 8
 # Rows times values that are computed by numpy.
 _MAX_ARRAY = 1 << 13
 
@@ -37,7 +37,7 @@ def few_outputs(output: Output, margins: Sequence[Sequence[float]]) -> pl.Series
     margins
         float64 (outputs, rows): the margins, without NaN.
     """
-    if not 0 < len(margins[0]) <= _MAX_ROWS or output.names:
+    if not 0 < len(margins[0]) <= (_MAX_CLASSES if output.is_class else _MAX_ROWS) or output.names:
         return None
     rows = [_values(output, row) for row in zip(*margins, strict=True)]
     shape = len(output.values)

@@ -532,7 +532,6 @@ class Estimator(BaseEstimator):
 
     def _output(self, X: Any, output: _Output, base_margin: Any = None, rounds: _Rounds = None) -> Array:
         """Return an output of the model for X's rows, as a writable array."""
-        check_is_fitted(self)
         model = self._rounds(rounds)
         if output == "leaf":  # which no base margin moves
             without = Model(replace(model.ensemble, offset=None))

@@ -414,6 +414,7 @@ class FrameBoostClassifier(ClassifierMixin, _Pointwise):
 
     def decision_function(self, X: Any, *, base_margin: Any = None) -> FloatArray:
         """Return the margins for X's rows: of the second of two classes, or of each class or label."""
+        check_is_fitted(self)
         margins = self._output(X, "margin", base_margin)
         return margins if self._is_multilabel else _of_second_class(margins)
 
@@ -443,7 +444,7 @@ class FrameBoostClassifier(ClassifierMixin, _Pointwise):
         base_margin : array-like, optional
             As for `predict`.
         """
-        return float(accuracy_score(y, self._of_mean(X, base_margin, None), sample_weight=sample_weight))
+        return float(accuracy_score(y, self.predict(X, base_margin=base_margin), sample_weight=sample_weight))
 
     def staged_predict_proba(self, X: Any, base_margin: Any = None) -> Iterator[FloatArray]:
         """Yield the probabilities for X's rows after each round."""
