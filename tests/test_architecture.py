@@ -138,6 +138,17 @@ def test_every_kernel_has_a_plain_twin():
     assert all((ROOT / file).is_file() for file in naive_kernels.TESTED_OTHERWISE.values())
 
 
+def test_kernels_need_no_scipy():
+    # Numba takes products of matrices and solvers from SciPy, which the package doesn't require.
+    for name, path in MODULES.items():
+        for kernel in parsed(path).body:
+            if isinstance(kernel, ast.FunctionDef) and any("kernel" in ast.unparse(d) for d in kernel.decorator_list):
+                nodes = list(ast.walk(kernel))
+                called = {node.attr for node in nodes if isinstance(node, ast.Attribute)}
+                assert not called & {"convolve", "correlate", "dot", "linalg", "roots", "vdot"}, (name, kernel.name)
+                assert not any(isinstance(node, ast.MatMult) for node in nodes), (name, kernel.name)
+
+
 def test_kernels_are_compiled_in_one_way():
     # Numba's own decorators let an error of the cache's disk out of a fit.
     for name, path in MODULES.items():
