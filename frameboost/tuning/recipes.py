@@ -145,6 +145,7 @@ _RIVALS = (
     Recipe("linear", (_SLOPES,), refits=2),
     Recipe("linear, deeper", ({**_SLOPES, "max_depth": 5},), refits=2),
     Recipe("for all outputs", (_VECTORS,), refits=2, ahead=-0.1),  # as good on all rows, in a fraction of the SQL
+    Recipe("leafwise", (_LEAFWISE,), refits=2),
     Recipe("all rows", ({**_SYMMETRIC, **_ALL_ROWS},), refits=1),
     Recipe("all rows, shallow", ({**_SHALLOW, **_ALL_ROWS},), refits=1),
     Recipe("all rows, leafwise", ({**_LEAFWISE, **_ALL_ROWS},), refits=1),
