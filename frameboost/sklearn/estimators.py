@@ -159,7 +159,7 @@ class FrameBoostRegressor(RegressorMixin, _Pointwise):
         base_margin : array-like, optional
             As for `predict`.
         """
-        predicted = self._of_mean(X, base_margin, None)
+        predicted = self.predict(X, base_margin=base_margin)
         return float(r2_score(y, predicted, sample_weight=sample_weight))
 
     def conform(self, X: Any, y: Any, *, coverage: float = 0.9, base_margin: Any = None) -> FrameBoostRegressor:
@@ -665,7 +665,7 @@ class FrameBoostRanker(Estimator):
         base_margin : array-like, optional
             As for `predict`.
         """
-        target, prediction = check_numbers(y, self), self._of_mean(X, base_margin, None)
+        target, prediction = check_numbers(y, self), self.predict(X, base_margin=base_margin)
         is_in_X = qid is None and group is None and has_queries_beside(self, X)
         queries = queries_in(X) if is_in_X else self._queries(X, qid, group)
         given = {"group": ("qid", queries), "weight": ("sample_weight", sample_weight)}

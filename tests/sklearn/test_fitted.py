@@ -81,9 +81,14 @@ def test_nothing_is_known_before_fit(X):
             with pytest.raises(NotFittedError):
                 getattr(kind(), method)(X)
         with pytest.raises(NotFittedError):
+            kind().score(X, range(len(X)))
+        with pytest.raises(NotFittedError):
             next(kind().staged_predict(X))
         for name in ("best_iteration_", "best_score_", "evals_result_", "feature_importances_"):
             assert not hasattr(kind(), name)
+    for method in ("predict_proba", "decision_function"):
+        with pytest.raises(NotFittedError):
+            getattr(fb.FrameBoostClassifier(), method)(X)
 
 
 def test_metrics_of_each_round_are_known(frame, X):
