@@ -68,6 +68,7 @@ def test_symmetric_trees_with_slopes_are_exact_in_duckdb(con):
                    linear_tree=True, grow_policy="symmetric", verbose=False)  # fmt: skip
     assert model.ensemble.is_linear
     to_duckdb(con, frame, "t")
+    assert model.query("t", keep=["position"]) == model.query("t", keep=["position"], form="staged")
     for form in ("case", "staged", "sorted"):
         found = sorted(con.execute(model.query("t", keep=["position"], form=form)).fetchall())
         assert bits([row[1] for row in found]) == bits(model.predict(frame))

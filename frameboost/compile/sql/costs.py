@@ -52,7 +52,7 @@ def fastest_form(model: SqlModel, rows: int | None) -> str:
     trees = [tree for tree in model.every_tree() if not tree.is_leaf(0)]
     looked_up = [tree for tree in trees if len(tree.levels() or ()) > 2]
     if not trees or model.is_of_leaves or len(looked_up) == len(trees):
-        return "auto"
+        return "staged" if is_linear else "auto"
     table_rows = _ROWS if rows is None else rows
     n_rows = table_rows / min(max(table_rows / _ROW_GROUP, 1.0), _THREADS)  # of one thread
     named = sum(len(codes) for tree in trees for codes in tree.categories if codes)
