@@ -82,7 +82,12 @@ class _TableColumns(NamedTuple):
             return table[self.names] if self.names else table
         if isinstance(table, pl.LazyFrame):
             return table.select(self.selector).collect()
-        return frame_of_arrow(table.select(self.names) if self.names else table)
+        return self.of(frame_of_arrow(table)) if self.are_most else frame_of_arrow(table.select(self.names))
+
+    @property
+    def are_most(self) -> bool:
+        """Whether trees use most columns, so that selecting them takes longer than reading all."""
+        return 2 * len(self.dtypes) > len(self.columns)
 
     def is_few(self, frame: pl.DataFrame) -> bool:
         """Whether a frame has so few values that they are read row by row."""
@@ -366,7 +371,7 @@ class Predictor:
             self._last_table = last = self._table_columns(self.byte_trees, table, columns)
         if last.scorer is None and not isinstance(table, pl.DataFrame):
             return None
-        if schema is not None and 2 * len(last.dtypes) > len(columns):  # selecting takes longer than all columns
+        if schema is not None and last.are_most:
             table = table.collect()
         if isinstance(table, pl.DataFrame) and (margins := self._margins_by_row(table, last)) is not None:
             return margins
