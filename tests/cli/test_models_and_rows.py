@@ -287,6 +287,7 @@ def test_a_model_is_one_of_a_dbt_project(named, capsys):
 NAMES = ['a"b', "x=1,y", "it's; DROP TABLE t; --", "{{ jinja }}", "日本 ☃", "--where", " "]
 
 
+@pytest.mark.slow
 def test_names_and_values_are_data(here, capsys, tmp_path):
     rng = np.random.default_rng(0)
     rows = pl.DataFrame({name: rng.normal(size=80) for name in NAMES[:-1]})

@@ -365,6 +365,7 @@ def test_a_chain_of_dbt_models_scores_what_is_too_large_for_one(name, kind, tmp_
         warehouse.run(f"DROP {kind.upper()} {each}")
 
 
+@pytest.mark.slow
 def test_the_vendors_limits_make_chains(tmp_path):
     # Of a view where one is asked for, else of a query; an incremental model goes over views.
     # With a tenth of the trees and of the limits the chain is the same.
@@ -385,6 +386,7 @@ def test_the_vendors_limits_make_chains(tmp_path):
         assert max(sizes) <= (limits.text if kind is None else limits.of_view())
 
 
+@pytest.mark.slow
 def test_a_chain_keeps_to_the_other_limits_too(tmp_path):
     large = over(40, 6)
     for name, most in (("clickhouse", 5_000), ("databricks", 3_000)):

@@ -137,7 +137,10 @@ def test_each_query_is_tested_at_its_splits_and_leaves(kind, opened, tmp_path):
         assert [what for sql, what in changed if database.rows(sql) == []] == [], name
 
 
-@pytest.mark.parametrize(("name", "keep"), [("duckdb", ["id"]), ("duckdb", None), ("mariadb", ["id"])])
+@pytest.mark.parametrize(
+    ("name", "keep"), [("duckdb", ["id"]), ("duckdb", None), ("mariadb", ["id"])],
+    ids=["duckdb", "duckdb, all columns", "mariadb@server"],
+)  # fmt: skip
 def test_columns_of_hostile_names_are_passed_on(name, keep, opened, tmp_path):
     database, rng = opened(name), random.Random(4)
     names = nameable(database.dialect, [name for name in NAMES if name.strip()])[:6]
@@ -222,6 +225,7 @@ def test_a_query_that_leaves_its_test_no_room_becomes_a_chain(tmp_path):
     assert not (tmp_path / "case").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("columns", [10, 12])
 def test_no_query_has_more_columns_than_it_may_have(columns, tmp_path):
     model = random_model([FeatureType("float64")] * 2, ["x", "n"], random.Random(3), 600, 2)

@@ -107,6 +107,7 @@ def assert_about(found: list[tuple], expected: list[tuple]) -> None:
 # --- metrics ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ALL)
 def test_metrics_of_every_objective_are_those_of_evaluate(name):
     opened = open_warehouse(name)
@@ -283,6 +284,7 @@ def test_hostile_names_and_labels(warehouse):
         assert_about(found, [(*row[:2], 0, 0, *row[2:]) for row in expected])
 
 
+@pytest.mark.slow
 @cases("dialect", [name for name in DIALECTS if name not in WAREHOUSES])
 def test_every_dialect_has_each_table(dialect):
     database = model_of("multi:softprob", ("x", "s"), 1).database(dialect)
@@ -356,6 +358,7 @@ def test_gain_and_thresholds_are_counts_of_the_best_rows(warehouse):
 # --- champion and challenger ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @cases("objective", ["reg:squarederror", "multi:softprob", "reg:gamma"])
 def test_comparisons_are_those_of_paired_rows(warehouse, objective):
     fill(warehouse)

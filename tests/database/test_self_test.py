@@ -56,6 +56,7 @@ def types_of(model: fb.Model, output: str) -> dict[str, tuple[FeatureType, list]
     return {feature.name: (feature.type, [None]) for feature in features}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ALL)
 def test_a_database_that_scores_as_python_returns_no_row(name):
     database = open_warehouse(name)

@@ -200,7 +200,7 @@ def test_scores_by_key_are_those_of_python(name, star):
     assert [value for _, value in sorted(filled(name).rows(query))] == model.predict(star).to_list()
 
 
-@pytest.mark.parametrize("name", ["duckdb", "sqlite", "postgres"])
+@pytest.mark.parametrize("name", databases("duckdb", "sqlite", "postgres"))
 def test_each_class_has_scores(name):
     classes = fb.join(frame(FACTS).with_columns(kind=pl.Series([0, 1, 2, 0, 1, 0, 2, 1, 2, 1])), frame(SHIPS_COLUMNS),
                       on="key", prefix="ship.", name=SHIPS)  # fmt: skip

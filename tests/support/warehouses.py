@@ -516,6 +516,8 @@ def start_warehouse(name: str) -> None:
 
 def open_warehouse(name: str) -> Warehouse:
     """Return the database, one for all tests of a process; skip the test with a reason if it is not installed."""
+    test = os.environ.get("PYTEST_CURRENT_TEST", "")
+    assert name not in _SERVERS or not test or f"{name}@server" in test, f"each worker would start {name} for {test}"
     if name not in _OPEN:
         try:
             _OPEN[name] = _STARTED[name].result() if name in _STARTED else WAREHOUSES[name]()

@@ -192,6 +192,7 @@ def test_labels_held_out_rows_and_hostile_names(name, orders):
     assert_same(continued, rows, "score", exclude=ROLES, init_model=start, **SHAPE)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ALL)
 def test_shards_are_ranges_of_a_key(name, orders, monkeypatch):
     database, rng = open_warehouse(name), random.Random(6)
@@ -256,7 +257,8 @@ def test_zeros_of_both_signs_are_one_value(name):
         assert_same(of_table, rows, "y", max_bin=max_bin, **options, **shape)
 
 
-@pytest.mark.parametrize("name", ["postgres", "clickhouse"])
+@pytest.mark.slow
+@pytest.mark.parametrize("name", databases("postgres", "clickhouse"))
 def test_cuts_of_many_columns_and_bins_by_quantiles(name):
     rng, n = np.random.default_rng(8), 4_000
     values = {f"x{i}": rng.normal(size=n).round(1 + i % 4).astype([np.float64, np.float32][i % 2]) for i in range(18)}
@@ -272,6 +274,7 @@ def test_cuts_of_many_columns_and_bins_by_quantiles(name):
         assert_same(fb.fit(table, "y", **options), rows, "y", **options)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", databases("clickhouse", "duckdb", "datafusion"))
 @pytest.mark.parametrize(("n_features", "max_depth"), [(62, 2), (2, 9)])
 def test_codes_of_one_to_four_bytes_and_more_columns_than_a_query_has_sets(name, n_features, max_depth):
@@ -876,23 +879,24 @@ def rows_of_two_outcomes():
 
 
 # A new state, the old one dropped, and each level; a level that is a table is made, read and dropped.
-@pytest.mark.parametrize(
-    ("name", "most"),
-    [("postgres", 8), ("sqlite", 8), ("clickhouse", 8), ("duckdb", 8), ("mariadb", 20), ("datafusion", 20)],
-)
-def test_a_tree_is_a_few_statements(name, most):
+STATEMENTS_OF_A_TREE = {"postgres": 8, "sqlite": 8, "clickhouse": 8, "duckdb": 8, "mariadb": 20, "datafusion": 20}
+
+
+@pytest.mark.parametrize("name", databases(*STATEMENTS_OF_A_TREE))
+def test_a_tree_is_a_few_statements(name):
     database = open_warehouse(name)
     stored(database, "outcomes", rows_of_two_outcomes())
-    assert statements_of_a_tree(fb.table(connection_of(database), "outcomes"), 6) == most
+    table = fb.table(connection_of(database), "outcomes")
+    assert statements_of_a_tree(table, 6) == STATEMENTS_OF_A_TREE[name]
 
 
-@pytest.mark.parametrize(("name", "most"), [("sqlite", 8), ("mariadb", 20)])
-def test_a_tree_of_a_ranking_is_two_statements_more(name, most):
+@pytest.mark.parametrize("name", databases("sqlite", "mariadb"))
+def test_a_tree_of_a_ranking_is_two_statements_more(name):
     database = open_warehouse(name)
     stored(database, "outcomes", rows_of_two_outcomes())
     table = fb.table(connection_of(database), "SELECT x, late, x % 10 AS query FROM outcomes", key="x")
     of_queries = {"group": "query", "features": ["x"], "objective": "rank:ndcg", "learning_rate": 1e-3}
-    assert statements_of_a_tree(table, 6, **of_queries) == most + 2
+    assert statements_of_a_tree(table, 6, **of_queries) == STATEMENTS_OF_A_TREE[name] + 2
 
 
 class Printing:
@@ -1059,7 +1063,10 @@ def rounds_in(checkpoint):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "scratch"), [("postgres", ""), ("postgres", "of_killed"), ("sqlite", "main")])
+@pytest.mark.parametrize(
+    ("name", "scratch"), [("postgres", ""), ("postgres", "of_killed"), ("sqlite", "main")],
+    ids=["postgres@server", "postgres@server, a schema", "sqlite"],
+)  # fmt: skip
 def test_a_fit_whose_process_was_killed_goes_on_to_the_same_bytes(name, scratch, searches, tmp_path):
     database, path = open_warehouse(name), tmp_path / "killed.ckpt"
     if name == "sqlite":
