@@ -386,7 +386,9 @@ class Predictor:
         bases = self.ensemble.base_margins
         if not last.is_plain:
             return list(last.scorer.margins(rows.lazy(), bases, kept_workers()))
-        if 0 < len(rows) <= _FEW and (margins := self._margins_of_few(rows.to_numpy())) is not None:
+        has_numpy_types = not any(dtype in (pl.Int128, pl.UInt128) for dtype in rows.dtypes)
+        is_few = 0 < len(rows) <= _FEW and has_numpy_types
+        if is_few and (margins := self._margins_of_few(rows.to_numpy())) is not None:
             return margins
         return list(last.scorer.margins_of_plain(rows, bases, kept_workers()))
 
