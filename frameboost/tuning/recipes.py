@@ -138,12 +138,11 @@ _GROWTHS: Mapping[str, Settings] = {
 _SHALLOW = {"grow_policy": "symmetric", "max_depth": 4}
 _ONE = Recipe("symmetric", (_SYMMETRIC,))
 _MIXED = Recipe("symmetric and leafwise", (_SYMMETRIC, _LEAFWISE))
-_SLOPES = {**_SHALLOW, "linear_tree": True}
+_SLOPES = {"grow_policy": "symmetric", "linear_tree": True}
 _VECTORS = {**_SHALLOW, "multi_strategy": "multi_output_tree", "reg_lambda": 0.3}
 _ALL_ROWS = {"subsample": 1.0, "colsample_bylevel": 1.0}
 _RIVALS = (
-    Recipe("linear", (_SLOPES,), refits=2),
-    Recipe("linear, deeper", ({**_SLOPES, "max_depth": 5},), refits=2),
+    *(Recipe(f"linear, depth {depth}", ({**_SLOPES, "max_depth": depth},), refits=2) for depth in (4, 5, 6)),
     Recipe("for all outputs", (_VECTORS,), refits=2, ahead=-0.1),  # as good on all rows, in a fraction of the SQL
     Recipe("leafwise", (_LEAFWISE,), refits=2),
     Recipe("all rows", ({**_SYMMETRIC, **_ALL_ROWS},), refits=1),

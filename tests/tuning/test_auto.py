@@ -178,7 +178,7 @@ def test_slopes_are_tried_for_regressions_at_higher_qualities():
     options = {"quality": 4, "features": ["x", "z"], "n_estimators": 8, "learning_rate": 0.3, "verbose": False}
     made = fb.auto(rows, "y", **options)
     best = made.leaderboard.sort("rmse").row(0, named=True)
-    assert best["trial"] == "linear"
+    assert best["trial"].startswith("linear")
     assert best["weight"] >= 0.5
     assert made.ensemble.is_linear
     sums = made.explain(rows).to_numpy().sum(axis=1)
@@ -188,7 +188,7 @@ def test_slopes_are_tried_for_regressions_at_higher_qualities():
         plain = fb.auto(rows, target, **options, **more)
         assert set(plain.leaderboard["trial"]) <= {"symmetric", "leafwise", "depthwise"}
         assert not plain.ensemble.is_linear
-    assert "linear" not in {recipe.name for recipe in PLANS[5].for_size(2**22 + 1).recipes}
+    assert not any(recipe.has("linear_tree") for recipe in PLANS[5].for_size(2**22 + 1).recipes)
 
 
 @pytest.mark.slow
@@ -201,7 +201,7 @@ def test_settings_that_are_behind_are_given_up():
     board = fb.auto(frame, "y", quality=5, n_estimators=4, learning_rate=0.5, max_depth=2, n_jobs=1).leaderboard
     by_name = {row["trial"]: row for row in board.iter_rows(named=True)}
     assert by_name["shallow"]["fits"] == 2 if "shallow" in by_name else True
-    others = by_name["leafwise"], by_name["depthwise"], by_name.get("linear", {"weight": 0.0})
+    others = by_name["leafwise"], by_name["depthwise"], by_name.get("linear, depth 4", {"weight": 0.0})
     assert sum(each["weight"] for each in others) > 0.5
 
 
@@ -346,7 +346,8 @@ def test_where_there_is_little_noise_other_trees_may_win_a_race():
     x = pl.DataFrame(rng.uniform(-1, 1, (300, 3)), schema=["a", "b", "c"])
     mixed, lost = "symmetric and leafwise", {"symmetric and leafwise": (1, 0.0), "leafwise": (1, 0.0)}
     smooth = x.with_columns(y=2 * pl.col("a") + pl.col("b").sin())
-    assert trials_of(smooth, n_estimators=40) == {"linear": (2, 1.0), "linear, deeper": (1, 0.0), **lost}
+    deeper = {f"linear, depth {depth}": (1, 0.0) for depth in (5, 6)}
+    assert trials_of(smooth, n_estimators=40) == {"linear, depth 4": (2, 1.0), **deeper, **lost}
     assert trials_of(smooth, n_estimators=40, linear_tree=False) == {mixed: (5, 1.0), "leafwise": (1, 0.0)}
     noisy = smooth.with_columns(y=pl.col("y") + rng.normal(size=300))
     assert trials_of(noisy, n_estimators=40) == {mixed: (5, 1.0)}
@@ -363,7 +364,7 @@ def test_the_winner_of_a_race_is_trained_on_all_rows():
     frame = rows(200).with_columns(y=pl.col("x") * 2 + pl.col("z"))
     options = {"features": ["x", "z"], "learning_rate": 0.3, "n_estimators": 40, "early_stopping_rounds": 1}
     made = fb.auto(frame, "y", **options)
-    assert made.leaderboard["trial"][0] == "linear"
+    assert made.leaderboard["trial"][0] == "linear, depth 4"
     ((training, held_out), *_) = fold_parts(open_source(frame), 5, None, 0, None)
     plan, recipe = PLANS[3], PLANS[3].rivals[0]
     settings = {**plan.settings, **recipe.shapes[0], **options, "max_bin": 128}
