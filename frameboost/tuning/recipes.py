@@ -42,7 +42,7 @@ class Recipe:
     name: str
     shapes: tuple[Settings, ...]
     refits: int = 0
-    ahead: float = 0.02
+    ahead: float = 0.03
 
     def of_fold(self, number: int) -> Settings:
         """Return the settings for a fold."""
