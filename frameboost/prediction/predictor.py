@@ -358,7 +358,7 @@ class Predictor:
         Tables with the same columns share a scorer. With thousands of columns, reading all types takes longer than
         scoring a few rows, so from the second such frame on only the types of columns that trees use are read.
         """
-        if self.byte_trees is None:
+        if self.byte_trees is None or not self.arrays.features:
             return None
         schema = table.collect_schema() if isinstance(table, pl.LazyFrame) else None
         columns = table.schema if is_arrow_table(table) else table.columns if schema is None else list(schema)

@@ -147,3 +147,20 @@ def test_outputs_of_few_rows_are_those_of_many(labels, objective, output):
         assert few.dtype == whole.dtype
         assert few.name == whole.name
         assert few.to_list() == whole[:n_rows].to_list()
+
+
+def test_trees_without_a_split_score_tables_of_any_columns():
+    rows = pl.DataFrame({"s": ["a", None, "b"] * 20, "x": [1.0] * 60, "when": [None] * 60, "y": [1.0, 2.0, 3.0] * 20})
+    with pytest.warns(fb.FrameboostWarning, match="no tree has a split"):
+        model = fb.fit(rows, "y", features=["x"], n_estimators=2)
+    for n in (1, 8, 60):
+        few = rows.head(n)
+        for data in (
+            few,
+            few.lazy(),
+            few.to_arrow(),
+            few.to_pandas(),
+            few.select("x"),
+            few.select("x", "s").to_arrow(),
+        ):
+            assert model.predict(data).to_list() == [2.0] * n
