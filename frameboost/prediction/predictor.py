@@ -65,6 +65,8 @@ class _TableColumns(NamedTuple):
         dates, or anything but numbers in Arrow.
     is_plain
         Whether the columns are compared without conversion.
+    has_numpy_types
+        Whether NumPy has the types of the columns that trees use: it lacks integers of 128 bits.
     """
 
     columns: Any
@@ -75,6 +77,7 @@ class _TableColumns(NamedTuple):
     dtypes: list[pl.DataType]
     scorer: ByteScorer | None
     is_plain: bool
+    has_numpy_types: bool
 
     def of(self, table: Any) -> pl.DataFrame:
         """Return the columns that trees use, or all."""
@@ -386,8 +389,7 @@ class Predictor:
         bases = self.ensemble.base_margins
         if not last.is_plain:
             return list(last.scorer.margins(rows.lazy(), bases, kept_workers()))
-        has_numpy_types = not any(dtype in (pl.Int128, pl.UInt128) for dtype in rows.dtypes)
-        is_few = 0 < len(rows) <= _FEW and has_numpy_types
+        is_few = 0 < len(rows) <= _FEW and last.has_numpy_types
         if is_few and (margins := self._margins_of_few(rows.to_numpy())) is not None:
             return margins
         return list(last.scorer.margins_of_plain(rows, bases, kept_workers()))
@@ -417,7 +419,8 @@ class Predictor:
         dtypes = [schema[name] for name in some or schema]
         features, used = (_getter_of(some, schema) for some in (types, names))
         scorer_if_read, selector = scorer if is_read else None, cs.by_name(*names).as_expr()
-        return _TableColumns(columns, some, selector, features, used, dtypes, scorer_if_read, is_plain)
+        has_numpy_types = not any(dtype in (pl.Int128, pl.UInt128) for dtype in dtypes)
+        return _TableColumns(columns, some, selector, features, used, dtypes, scorer_if_read, is_plain, has_numpy_types)
 
     def _margins_of_matrix(self, matrix: Matrix) -> list[Any] | None:
         """Return the margins of rows in an array; None if the model compares no numbers, and without byte trees."""

@@ -103,6 +103,9 @@ def test_numbers_of_other_types(model):
     assert [model.predict(row)[0] for row in rows] == [low, high, high, missing, missing]
     for dtype in (pl.UInt8, pl.Float16, pl.Decimal(9, 2)):
         assert model.predict(pl.DataFrame({"x": pl.Series([1, 4]).cast(dtype), "z": [1, 1]})).to_list() == [low, high]
+    for n_rows in (1, 5, 9, 20):
+        large = pl.DataFrame({"x": [4] * n_rows, "z": 1}, schema={"x": pl.Int128, "z": pl.Int128})
+        assert model.predict(large).to_list() == [high] * n_rows
 
 
 @pytest.mark.parametrize("n_rows", [1, 100])
