@@ -234,14 +234,17 @@ class Trials:
         model = first.models[fold.number]
         if deciding_metric(self._metric, model.ensemble.loss)[1]:
             return trials
-        has_room = 0.0 < first.score([fold.number]) < _ROOM * model.history.to_series(-1)[0]
+        least = first.score([fold.number])
+        has_room = 0.0 < least < _ROOM * model.history.to_series(-1)[0]
         for rival in rivals if has_room else ():
             if not self._deadline.allows(rival.name):
                 continue
             trial = Trial(rival)
             self._fit([fold], trial)
-            if trial.models and trial.score([fold.number]) < (1 - rival.ahead) * trials[winner].score([fold.number]):
+            error = trial.score([fold.number]) if trial.models else math.inf
+            if error < (1 - rival.ahead) * least:
                 winner = len(trials)
+            least = min(least, error)
             trials.append(trial)
         return [trials.pop(winner), *trials]
 
