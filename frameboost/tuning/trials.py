@@ -33,8 +33,8 @@ __all__ = ["MOST_READ", "Deadline", "Fold", "Trial", "Trials", "deciding_metric"
 
 # Held-out rows of a relation that are read to choose between recipes.
 MOST_READ = 2**20
-# A trial is given up from so many folds on, if its metric is behind by this share.
-_JUDGED_FROM, _BEHIND = 2, 0.03
+# A trial is given up after so many folds, if its metric is behind by this share.
+_JUDGED_BY, _BEHIND = 2, 0.03
 # Rivals are tried if the error of the best round is below this share of the first round's.
 _ROOM = 0.3
 
@@ -250,18 +250,22 @@ class Trials:
 
     def _trial(self, trial: Trial, others: Sequence[Trial], folds: Sequence[Fold]) -> Trial:
         missing = [fold for fold in folds if fold.number not in trial.models]
-        # All at once, unless the time or others may end the trial.
-        size = self._at_once if others or self._deadline.seconds is not None else len(folds)
-        for start in range(0, len(missing), size):
-            is_needed = not others and not trial.models
-            if not is_needed and (not self._deadline.allows(trial.recipe.name) or self._is_behind(trial, others)):
+        # It is judged once, by the same folds on any number of threads.
+        for some in (missing[:_JUDGED_BY], missing[_JUDGED_BY:]) if others else (missing,):
+            if others and self._is_behind(trial, others):
                 break
-            self._fit(missing[start : start + size], trial, is_needed=is_needed)
+            # All at once, unless the time may end the trial.
+            size = len(folds) if self._deadline.seconds is None else self._at_once
+            for start in range(0, len(some), size):
+                is_needed = not others and not trial.models
+                if not is_needed and not self._deadline.allows(trial.recipe.name):
+                    return trial
+                self._fit(some[start : start + size], trial, is_needed=is_needed)
         return trial
 
     def _is_behind(self, trial: Trial, others: Sequence[Trial]) -> bool:
         folds = trial.models.keys()
-        if len(folds) < _JUDGED_FROM:
+        if len(folds) < _JUDGED_BY:
             return False
         maximize = deciding_metric(self._metric, trial.any_model.ensemble.loss)[1]
         sign = -1.0 if maximize else 1.0
