@@ -6,6 +6,7 @@ import inspect
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple, Unpack, cast
 
@@ -210,13 +211,13 @@ def auto(
     folder = None if checkpoint is None else Path(checkpoint)
     if folder is not None:
         folder.mkdir(parents=True, exist_ok=True)
-    with steps(len(plan.recipes) * len(folds) + len(plan.rivals), verbose=verbose) as tell:
+    with steps(len(plan.recipes) * len(folds) + sum(map(len, plan.rivals)), verbose=verbose) as tell:
         search = Trials(
             folds, rows, planned, train, deadline, metric, at_once=at_once, n_threads=n_threads, checkpoint=folder,
             checkpoint_every=arguments.get("checkpoint_every", _CHECKPOINT_EVERY), tell=tell,
         )  # fmt: skip
-        recipes, rivals = (
-            [recipe.with_defaults(plan.settings) for recipe in some] for some in (plan.recipes, plan.rivals)
+        recipes, *rivals = (
+            [recipe.with_defaults(plan.settings) for recipe in some] for some in (plan.recipes, *plan.rivals)
         )
         tried, lost = search.run(recipes, rivals)
         tell("choosing by held-out rows")
@@ -300,7 +301,7 @@ def _left_out(planned: FitPlan, options: Mapping[str, Any]) -> list[str]:
 def _plan(quality: int, options: Mapping[str, Any], left_out: Iterable[str]) -> Plan:
     """Return the plan with the user's parameters, which hold for every recipe."""
     plan = PLANS[quality].without(*left_out)
-    shapes = [shape for recipe in (*plan.recipes, *plan.rivals) for shape in recipe.shapes]
+    shapes = [shape for recipe in chain(plan.recipes, *plan.rivals) for shape in recipe.shapes]
     chosen = {*plan.settings, *(name for shape in shapes for name in shape)}
     fixed = {name: value for name, value in options.items() if name in chosen}
     policy = options.get("grow_policy") or ("lossguide" if options.get("max_depth", 1) not in _LEVELS else None)
@@ -308,11 +309,11 @@ def _plan(quality: int, options: Mapping[str, Any], left_out: Iterable[str]) -> 
     def with_fixed(recipe: Recipe) -> Recipe:
         return (recipe if policy is None else recipe.grown_by(policy)).with_all(fixed)
 
-    recipes, rivals = (distinct([with_fixed(recipe) for recipe in some]) for some in (plan.recipes, plan.rivals))
+    recipes, *rivals = (distinct(list(map(with_fixed, some))) for some in (plan.recipes, *plan.rivals))
     settings = {**plan.settings, **{name: value for name, value in fixed.items() if name in plan.settings}}
     if "max_learning_rate" not in fixed and ("learning_rate" in fixed or options.get("booster") == "dart"):
         del settings["max_learning_rate"]
-    return replace(plan, recipes=recipes, rivals=rivals, settings=settings)
+    return replace(plan, recipes=recipes, rivals=tuple(rivals), settings=settings)
 
 
 def _folds(

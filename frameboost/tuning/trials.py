@@ -204,7 +204,9 @@ class Trials:
         self._at_once, self._n_threads, self._checkpoint, self._tell = at_once, n_threads, checkpoint, tell
         self._checkpoint_every = checkpoint_every
 
-    def run(self, recipes: Sequence[Recipe], rivals: Sequence[Recipe] = ()) -> tuple[list[Trial], list[Trial]]:
+    def run(
+        self, recipes: Sequence[Recipe], rivals: Sequence[Sequence[Recipe]] = ()
+    ) -> tuple[list[Trial], list[Trial]]:  # fmt: skip
         """Return a trial of each recipe that there was time for, and those that lost the race to be the first.
 
         The first trial has at least one model. A trial is given up once its metric is clearly behind that of another on
@@ -220,8 +222,8 @@ class Trials:
             trials.append(self._trial(trial, trials, self.folds))
         return [trial for trial in trials if trial.models], [trial for trial in losers if trial.models]
 
-    def _race(self, first: Trial, rivals: Sequence[Recipe]) -> list[Trial]:
-        """Return the trials of a recipe and its rivals on the first fold, the winner first.
+    def _race(self, first: Trial, rivals: Sequence[Sequence[Recipe]]) -> list[Trial]:
+        """Return the trials of a recipe and its rivals on the first fold, the winner first; see `Plan.rivals`.
 
         Without rivals nothing is trained. There is no race by a metric of which larger values are better, or where more
         than `_ROOM` of the first round's error is left after the best one.
@@ -236,16 +238,19 @@ class Trials:
             return trials
         least = first.score([fold.number])
         has_room = 0.0 < least < _ROOM * model.history.to_series(-1)[0]
-        for rival in rivals if has_room else ():
-            if not self._deadline.allows(rival.name):
-                continue
-            trial = Trial(rival)
-            self._fit([fold], trial)
-            error = trial.score([fold.number]) if trial.models else math.inf
-            if error < (1 - rival.ahead) * least:
-                winner = len(trials)
-            least = min(least, error)
-            trials.append(trial)
+        for group in rivals if has_room else ():
+            for rival in group:
+                if not self._deadline.allows(rival.name):
+                    continue
+                trial = Trial(rival)
+                self._fit([fold], trial)
+                error = trial.score([fold.number]) if trial.models else math.inf
+                if error < (1 - rival.ahead) * least:
+                    winner = len(trials)
+                least = min(least, error)
+                trials.append(trial)
+            if winner:
+                break
         return [trials.pop(winner), *trials]
 
     def _trial(self, trial: Trial, others: Sequence[Trial], folds: Sequence[Fold]) -> Trial:
