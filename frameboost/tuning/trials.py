@@ -36,7 +36,7 @@ MOST_READ = 2**20
 # A trial is given up after so many folds, if its metric is behind by this share.
 _JUDGED_BY, _BEHIND = 2, 0.03
 # Rivals are tried if the error of the best round is below this share of the first round's.
-_ROOM = 0.3
+_ROOM = 0.4
 
 Train = Callable[..., Model]
 """Trains a plan, with ``callbacks`` and a ``checkpoint``."""
