@@ -124,6 +124,7 @@ def test_no_engine_is_known_outside_engines():
     assert known == set()
 
 
+@pytest.mark.slow
 def test_every_kernel_has_a_plain_twin():
     kernels = {
         node.name
@@ -138,6 +139,7 @@ def test_every_kernel_has_a_plain_twin():
     assert all((ROOT / file).is_file() for file in naive_kernels.TESTED_OTHERWISE.values())
 
 
+@pytest.mark.slow
 def test_kernels_need_no_scipy():
     # Numba takes products of matrices and solvers from SciPy, which the package doesn't require.
     for name, path in MODULES.items():

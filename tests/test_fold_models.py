@@ -80,6 +80,7 @@ def test_rows_are_predicted_by_the_model_that_has_not_seen_them(frame, folds, op
         assert_frame_equal(of_relation, model.out_of_fold, check_exact=True)
 
 
+@pytest.mark.slow
 def test_cv_keeps_the_models_of_its_table(frame):
     options = {"features": ["x", "z"], "n_estimators": 30, "learning_rate": 1.0, "early_stopping_rounds": 2}
     validated = fb.cv(frame, "y", folds=3, return_models=True, **options)
@@ -148,6 +149,7 @@ def test_a_share_is_of_whole_groups(frame):
     assert model.history.columns == ["round", "valid_rmse"] and model.history["valid_rmse"][0] == pytest.approx(error)
 
 
+@pytest.mark.slow
 @cases("folds", [2, 3, 7])
 def test_each_fold_has_its_share_of_each_class(frame, folds):
     options = {"features": ["x"], "n_estimators": 1, "folds": folds, "stratified": True}
@@ -211,6 +213,7 @@ def test_rows_of_every_container_are_in_their_order(frame, tmp_path):
     assert_frame_equal(of_star, of_join, check_exact=True)
 
 
+@pytest.mark.slow
 def test_rows_that_are_drawn_anew_have_no_predictions(frame):
     options = {"features": ["x"], "folds": 2, "n_estimators": 1}
     with duckdb.connect() as con:
@@ -225,6 +228,7 @@ def test_rows_that_are_drawn_anew_have_no_predictions(frame):
         assert fb.fit(con.table("rows"), "y", **options).out_of_fold.height == len(frame)
 
 
+@pytest.mark.slow
 def test_names_of_the_result_are_names_of_columns(frame):
     names = {"x": "position", "z": "fold", "who": "prediction", "kind": 'it\'s; "fold"'}
     other, options = frame.rename(names), {"n_estimators": 2, "seed": 3}
@@ -241,6 +245,7 @@ def test_names_of_the_result_are_names_of_columns(frame):
     assert_frame_equal(hostile.out_of_fold, searched.out_of_fold, check_exact=True)
 
 
+@pytest.mark.slow
 def test_a_model_without_such_predictions_says_so(frame, tmp_path):
     model = fb.fit(frame, "y", folds=2, **OPTIONS)
     model.save(tmp_path / "m.json")

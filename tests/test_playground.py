@@ -41,6 +41,7 @@ def in_node(model, rows):
     return json.loads(done.stdout)
 
 
+@pytest.mark.slow
 @needs_node
 @cases(
     ("target", "objective"),

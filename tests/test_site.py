@@ -117,6 +117,7 @@ def test_the_gallery_lists_its_pages_each_with_a_chart():
     assert [name for name in pages if not draws_charts(folder / name)] == []
 
 
+@pytest.mark.slow
 def test_a_chart_is_shown_behind_the_example_that_makes_it(page, tmp_path):
     pytest.importorskip("vl_convert")
     title = "<script>$1$ [a](b.md) ``` end"  # which is neither HTML nor Markdown
@@ -137,6 +138,7 @@ def test_a_chart_is_shown_behind_the_example_that_makes_it(page, tmp_path):
     assert after == "\n```pycon\n>>> 1 + 1\n2\n```\n"
 
 
+@pytest.mark.slow
 def test_text_follows_light_and_dark_unless_it_is_on_a_shape():
     alt = pytest.importorskip("altair")
     pytest.importorskip("vl_convert")

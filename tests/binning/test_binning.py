@@ -80,6 +80,7 @@ def test_kernels_code_and_take_many_rows(kind):
     assert (taken[640:] == 78).all()
 
 
+@pytest.mark.slow
 @given(
     st.sampled_from(["i1", "u1", "i2", "i4", "i8", "u8"]), st.integers(0, 4000), st.integers(0, 2**32 - 1),
     st.integers(2, 40),

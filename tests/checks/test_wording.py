@@ -98,6 +98,7 @@ def inserted(node):
     return "it" if isinstance(node, ast.Name) else "'it'"
 
 
+@pytest.mark.slow
 def test_no_message_of_a_command_advises_python():
     found = set(messages(of_errors=True))
     assert len(found) > 500
@@ -106,6 +107,7 @@ def test_no_message_of_a_command_advises_python():
     assert not wrong, "\n".join(wrong)
 
 
+@pytest.mark.slow
 def test_no_part_of_a_message_advises_python():
     found = set(messages(of_errors=False))
     wrong = [f"{file}: {text}" for file, text in sorted(found)

@@ -26,6 +26,7 @@ from tests.support.cases import cases
 # --- train ------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @cases("data", ["flights.parquet", "flights.csv", "flights.arrow", "flights.duckdb::flights", "flights.duckdb"])
 def test_training_gives_the_model_of_python(here, capsys, data):
     line = f"train {data} --target arr_delay --features carrier,dep_delay --n-estimators 4 --max-depth 3 -o m.json"
@@ -129,6 +130,7 @@ def test_every_parameter_is_an_option(capsys):
         assert f"--{name.replace('_', '-')} " in text or f"--{name.replace('_', '-')}," in text
 
 
+@pytest.mark.slow
 def test_auto_gives_the_model_of_python(tmp_path, capsys):
     rng = np.random.default_rng(0)
     frame = pl.DataFrame({"x": rng.normal(size=60), "s": rng.choice(["a", "b"], 60), "w": rng.integers(1, 3, 60)})
@@ -242,6 +244,7 @@ def test_scores_are_those_of_python(here, data, out):
     Path(out).unlink()
 
 
+@pytest.mark.slow
 def test_labels_are_trained_on_and_written(here, capsys):
     named = flights().with_columns(pl.col("kind").replace_strict({0: "early", 1: "on time", 2: "late"}))
     named.write_csv("named.csv")
@@ -272,6 +275,7 @@ def test_score_writes_a_column_for_each_tree(here, capsys):
         assert [list(map(int, line.split(","))) for line in lines[1:]] == model.predict(flights(), "leaf").to_list()
 
 
+@pytest.mark.slow
 def test_score_writes_intervals_that_differ_by_a_column_that_is_no_feature(here, capsys):
     assert "kind" not in FEATURES
     model = fb.load("delay.json").conform(flights(), "arr_delay", groups="kind")
@@ -459,6 +463,7 @@ def test_categories_of_catboost_come_from_a_table(here, capsys):
 # --- errors -----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @cases(("line", "says"), [
     ("train no.parquet --target y", "no.parquet can't be read: No such file or directory"),
     ("train no.duckdb --target y", "no.duckdb can't be read: No such file or directory"),
@@ -483,6 +488,7 @@ def test_train_refuses_bad_input(here, capsys, line, says):
     assert says in refused(capsys, f"{line} -o m.json")
 
 
+@pytest.mark.slow
 @cases(("line", "says"), [
     ("sql nope.json", "nope.json: No such file or directory"),
     ("sql damaged.json", "damaged.json: not a frameboost model: the file is not JSON"),
@@ -516,6 +522,7 @@ def test_bad_models_and_data_are_refused(here, capsys, line, says):
     assert says in refused(capsys, line)
 
 
+@pytest.mark.slow
 @cases(("line", "says"), [
     ("trian", "invalid choice: 'trian'"),
     ("train flights.csv -o m.json", "required: --target"),

@@ -36,6 +36,7 @@ def scored(model="delay"):
     return flights().select("id", fb.load(f"{model}.json").predict(flights()))
 
 
+@pytest.mark.slow
 @cases(("how", "format_"), [("csv", ""), ("tsv", ""), ("ndjson", ""), ("parquet", ""), ("arrow", ""), ("stream", ""),
                             ("csv", "csv"), ("ndjson", "ndjson"), ("csv.gz", ""), ("ndjson.gz", ""),
                             ("csv.zst", "csv")])  # fmt: skip
@@ -78,6 +79,7 @@ def test_inputs_and_outputs_that_do_not_go_together(here, capsys, line):
     refused(capsys, line, 2)
 
 
+@pytest.mark.slow
 @cases("name", ["f.csv.gz", "f.csv.zst", "f.tsv.gz", "f.ndjson", "f.jsonl.gz"])
 def test_compressed_text_is_written_and_read_by_the_library_too(here, name):
     assert call(f"score delay.json flights.parquet --name p -o {name}") == 0
@@ -152,6 +154,7 @@ def table(path, name):
         return con.sql(f"FROM {name}").pl()
 
 
+@pytest.mark.slow
 def test_scores_become_a_table_of_duckdb(here, capsys):
     assert call("score delay.json flights.csv -o new.duckdb::scored --keep id") == 0
     assert_frame_equal(table("new.duckdb", "scored"), scored(), check_exact=True)

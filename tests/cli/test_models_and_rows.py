@@ -53,6 +53,7 @@ def test_a_condition_is_one_of_every_command_that_reads_rows(here, capsys):
     )
 
 
+@pytest.mark.slow
 @cases(("where", "says"), [
     ("dayy > 3", "--where 'dayy > 3' is not a SQL condition over the columns of the data"),
     ("day", "is not a SQL condition"), ("sum(day) > 3", "is not a SQL condition"), (" ", "where must be a condition"),
@@ -64,6 +65,7 @@ def test_what_is_no_condition_is_refused(here, capsys, where, says):
         assert says in refused(capsys, words)
 
 
+@pytest.mark.slow
 def test_rows_that_chance_chooses_are_the_same_in_all_readings(here):
     words = ["train", "flights.duckdb", "--target", "arr_delay", "--features", "dep_delay", "--n-estimators", "2"]
     assert main([*words, "--where", "random() < 0.5", "--valid", "0.5", "-o", "m.json"]) == 0
@@ -73,6 +75,7 @@ def test_rows_that_chance_chooses_are_the_same_in_all_readings(here):
 # --- other models -----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @cases("data", DATA)
 def test_a_model_is_refitted_and_calibrated_as_in_python(here, data):
     words = ["--where", "day > 60", "-o", "m.json"]
@@ -190,6 +193,7 @@ def test_usage_of_rows_here_or_there(here, capsys, line, says):
     assert says in refused(capsys, line, 2)
 
 
+@pytest.mark.slow
 @cases(("line", "says"), [
     ("reasons delay.json flights.csv --top 3", "top must be an integer from 1 to 2"),
     ("reasons delay.json flights.csv --sign 2", "sign must be 1"),
@@ -242,6 +246,7 @@ def test_names_are_data_in_drift_and_register(here, capsys):
 # --- in a database, and in a project of dbt ---------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_model_is_a_function_of_a_database(here, capsys):
     with duckdb.connect("own.duckdb") as con:
         con.execute("ATTACH 'flights.duckdb' AS f (READ_ONLY); CREATE TABLE flights AS FROM f.flights")

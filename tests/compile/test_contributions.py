@@ -99,6 +99,7 @@ def chain(depth: int, share: float) -> fb.Model:
                 [replace(grown(split(0)), cover=cover)], (0.0,))  # fmt: skip
 
 
+@pytest.mark.slow
 @cases("share, depth", [(0.5, 1), (0.1, 2), (0.5, 20), (0.9, 60), (0.1, 150), (0.9, 150)])
 def test_a_chain_has_equal_shares_however_deep(depth, share):
     # For a row of ones symmetry gives each feature the same part of 1 − the mean, share^depth.

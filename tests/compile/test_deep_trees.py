@@ -117,6 +117,7 @@ def of_all_types(warehouse, rng: random.Random, n_trees: int, n_splits: int) -> 
     return lopsided_model(found, rng, n_trees, n_splits), values
 
 
+@pytest.mark.slow
 @cases("form", ["auto", "staged"])
 @pytest.mark.parametrize("name", ALL)
 def test_deep_trees_of_all_types_score_alike_in_every_database(name, form):

@@ -80,6 +80,7 @@ def in_polars(model: fb.Model, frame: pl.DataFrame) -> list[float]:
     return frame.select(model.expr()).to_series().to_list()
 
 
+@pytest.mark.slow
 @cases("n_splits", [3, 40])
 def test_every_form_scores_like_a_plain_walk(n_splits):
     rng = random.Random(n_splits)
@@ -128,6 +129,7 @@ def test_symmetric_trees():
     assert [row[1] for row in sorted(con.execute(model.query("t", keep=["position"])).fetchall())] == said
 
 
+@pytest.mark.slow
 @cases("form", ["case", "staged", "table"])
 def test_foreign_trees_score_alike_in_every_database(warehouse, form, tmp_path):
     rng = random.Random(f"databases {form}")

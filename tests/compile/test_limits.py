@@ -55,6 +55,7 @@ def test_limits_of_views_are_those_of_the_vendors():
 # --- views ------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", VIEWS)
 def test_a_query_that_is_no_view_is_a_table_or_goes_over_a_table_of_trees(name):
     most, text = VIEWS[name], get_dialect(name).limits.text
@@ -269,6 +270,7 @@ def test_invalid_limits_are_refused(method, limits, said, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 @cases(
     ("limits", "message"),
     [
@@ -318,6 +320,7 @@ def config_of(folder: Path) -> dict:
     return configuration
 
 
+@pytest.mark.slow
 def test_dbt_makes_a_view_or_else_a_table(tmp_path):
     small, large = over(2, 2), over(100, 5)
     how = {"keep": ["id"], "trained": dt.date(2026, 11, 21)}
@@ -404,6 +407,7 @@ def test_a_chain_keeps_to_the_other_limits_too(tmp_path):
     assert not (tmp_path / "none").exists()
 
 
+@pytest.mark.slow
 def test_a_chain_has_as_many_tables_as_it_takes_but_no_more_views_than_may_be_nested(tmp_path):
     limits = {"text": 12_000, "elements": None, "stages": 3}
     how, model = {"keep": ["id"]}, over(60, 4)
@@ -461,6 +465,7 @@ def test_what_auto_has_trained_is_written_within_a_twentieth_of_the_limits(name,
             assert nesting(text) <= (known.case_depth or math.inf)
 
 
+@pytest.mark.slow
 def test_later_runs_of_a_chain_score_the_rows_that_are_asked_for(tmp_path):
     database = over(150, 5).database("postgres", limits={"text": 60_000})
     database.to_dbt(tmp_path, "a", "b", keep=["id"], materialized="incremental", where="id > 7")

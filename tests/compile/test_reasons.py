@@ -58,6 +58,7 @@ def test_contributions_and_reasons_of_many_features(name, model, data):
     assert [tuple(row[1:]) for row in found] == some.explain(data, approx=True).rows()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ALL_BUT_SPARK)
 def test_contributions_and_reasons_over_a_table_of_trees(name, model, data, tmp_path):
     warehouse, data = open_warehouse(name), data[:N_ROWS]

@@ -65,6 +65,7 @@ def assert_reasons(found, expected) -> None:
 # --- values -----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ALL)
 def test_values_are_those_of_the_definition(name, monkeypatch):
     warehouse = open_warehouse(name)
@@ -125,6 +126,7 @@ def test_each_class_has_reasons_of_its_own_in_views_and_tables(name):
 # --- reasons ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ALL_BUT_SPARK)
 def test_reasons_have_a_sign_texts_and_a_condition(name):
     warehouse, (model, columns) = open_warehouse(name), several(3)
@@ -175,6 +177,7 @@ def test_of_equal_contributions_the_first_feature_comes_first(name):
 # --- what does not fit ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_what_does_not_fit_is_refused_or_said():
     model, columns = several(4)
     con = duckdb.connect()

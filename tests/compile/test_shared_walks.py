@@ -54,6 +54,7 @@ def con():
     return duckdb.connect()
 
 
+@pytest.mark.slow
 @given(st.integers(0, 2**32), st.lists(st.sampled_from(TYPES), max_size=3), st.integers(1, 5), st.integers(0, 2))
 @settings(max_examples=examples(5), deadline=None)
 def test_margins_are_the_same_bits_in_polars_and_duckdb(con, seed, type_names, depth, own):

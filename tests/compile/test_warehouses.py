@@ -56,6 +56,7 @@ def usable(warehouse: Warehouse) -> list[FeatureType]:
     return [kind for kind in held if not kind.precision_and_scale or warehouse.holds(kind, 0)]
 
 
+@pytest.mark.slow
 def test_every_type_on_all_its_odd_values(fast_warehouse):
     assert len(usable(fast_warehouse)) > 15
 

@@ -56,6 +56,7 @@ def test_columns_are_chosen(name):
     assert fb.fit(FRAME, "y", features=features, exclude=exclude, **ROLES).features == expected
 
 
+@pytest.mark.slow
 def test_relations_are_chosen_from_by_the_types_that_polars_gives():
     con = duckdb.connect()
     con.execute("CREATE TYPE mood AS ENUM ('good', 'bad')")

@@ -298,6 +298,7 @@ def impatient(monkeypatch):
     monkeypatch.setattr(interrupts, "_UNREAD_SECONDS", 0.02)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("impatient")
 @pytest.mark.parametrize(("own", "message"), [(UsersError, "mine"), (None, "unfinished result from execute")])
 def test_an_unfinished_result_is_told_in_a_note_and_cleared_up_by_the_next_fit(con, own, message):
@@ -324,6 +325,7 @@ def test_an_unfinished_result_is_told_in_a_note_and_cleared_up_by_the_next_fit(c
     assert catalog(con) == before
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("impatient")
 def test_a_model_is_not_lost_for_what_its_last_callback_left(con):
     def query(number, _):

@@ -46,6 +46,7 @@ def test_groups_stay_together_and_are_dealt_evenly(who, seed):
     assert dealt(CON.table("rows"), 3, "who", seed) == parts
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(10), deadline=None)
 @given(n=st.integers(5, 40), seed=st.integers(0, 50))
 def test_no_fold_has_half_of_its_share_or_less(n, seed):

@@ -227,6 +227,7 @@ def test_it_stops_where_a_plain_loop_would(metric, objective, patience):
         np.testing.assert_allclose(model.predict(ODD), whole[:best].predict(ODD), rtol=1e-9)
 
 
+@pytest.mark.slow
 @cases(("metric", "objective"), [("rmse", "reg:squarederror"), ("auc", "binary:logistic")])
 def test_a_round_is_better_by_more_than_min_delta(metric, objective):
     options = {"features": FEATURES, "objective": objective, "eval_metric": metric, "max_depth": 4, "valid": ODD}
@@ -324,6 +325,7 @@ def test_conflicting_validation_options_are_refused(options, message):
     assert message in str(error.value)
 
 
+@pytest.mark.slow
 @cases("predicate", ["nope > 3", "x + 1", "SUM(x) > 0", "COUNT(*) > 1", "x > (FIRST(x))", "x = MAX(x) OVER ()",
                      "ROW_NUMBER() OVER () > 3", "x > 0; DROP TABLE t", "x >"])  # fmt: skip
 def test_what_is_no_predicate_is_refused_with_the_words_of_a_database(predicate):

@@ -91,6 +91,7 @@ def test_midnights_stand_for_dates(model):
     assert model.predict(missing).equals(model.predict(FRAME.with_columns(day=pl.lit(None, pl.Date))))
 
 
+@pytest.mark.slow
 def test_booleans_stand_for_the_numbers_0_and_1():
     """XGBoost, LightGBM and scikit-learn take them where a model was trained on numbers."""
     rows = pl.DataFrame({"a": [0.0, 1.0, None, 1.0] * 10, "i": [0, 1, 1, 0] * 10, "y": [1.0, 4.0, 3.0, 2.0] * 10})

@@ -123,6 +123,7 @@ def test_a_chain_scores_as_python_and_proves_itself(name, opened, tmp_path):
     proves()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["squared error", "labels", "exposure"])
 def test_each_query_is_tested_at_its_splits_and_leaves(kind, opened, tmp_path):
     model, database = model_of(kind), opened("sqlite")
@@ -137,6 +138,7 @@ def test_each_query_is_tested_at_its_splits_and_leaves(kind, opened, tmp_path):
         assert [what for sql, what in changed if database.rows(sql) == []] == [], name
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "keep"), [("duckdb", ["id"]), ("duckdb", None), ("mariadb", ["id"])],
     ids=["duckdb", "duckdb, all columns", "mariadb@server"],
@@ -158,6 +160,7 @@ def test_columns_of_hostile_names_are_passed_on(name, keep, opened, tmp_path):
     assert len(database.rows("SELECT * FROM chained")[0]) == len(database.rows(whole)[0])
 
 
+@pytest.mark.slow
 @cases("seed", [0, 38, 42, 55])
 def test_random_models_have_the_scores_and_the_leaves_of_python(seed, tmp_path):
     """Trees of a few leaves among them, whose numbers are multiples of another number."""
@@ -197,6 +200,7 @@ def test_a_chain_over_a_star_reads_the_joined_columns_once(form, tmp_path):
     assert sorted(con.execute("FROM chained").fetchall()) == sorted(con.execute("FROM deployed").fetchall()) == expected
 
 
+@pytest.mark.slow
 def test_parts_leave_room_for_their_tests(tmp_path):
     model = model_of("squared error")
     size = len(model.database("snowflake").query("trips", keep=["n"]).encode())
@@ -212,6 +216,7 @@ def test_parts_leave_room_for_their_tests(tmp_path):
             assert not exceeded_limit(text[text.index("-- A ") :], [], database.dialect, in_one=False)
 
 
+@pytest.mark.slow
 def test_a_query_that_leaves_its_test_no_room_becomes_a_chain(tmp_path):
     model = model_of("squared error")
     [whole, *_] = model.database("snowflake").to_dbt(tmp_path / "whole", "one", "trips", keep=["n"])

@@ -62,6 +62,7 @@ class Project:
         return self.render((self.folder / "tests" / f"{name}.sql").read_bytes().decode())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["case", "staged"])
 @pytest.mark.parametrize("what", ["names", "categories"])
 def test_nothing_in_a_model_is_a_template(tmp_path, what, form):
@@ -160,6 +161,7 @@ def test_the_description_is_no_template_either(tmp_path):
     assert r'"\u007b\u007b 1 + 1 \u007d\u007d"' in rendered
 
 
+@pytest.mark.slow
 def test_labels_are_columns_that_the_description_quotes_as_dbt_does(tmp_path):
     yaml = pytest.importorskip("yaml")
     labels = [*HOSTILE_NAMES]
@@ -204,6 +206,7 @@ def test_a_later_run_scores_the_rows_of_the_condition(tmp_path):
     assert "WHERE" not in project.render("{{ scored_query('source_rows') }}").partition("FROM source_rows")[2]
 
 
+@pytest.mark.slow
 @cases("key", [name for name in HOSTILE_NAMES if not set(name).isdisjoint("{}%#'\"\\\n")])
 def test_a_unique_key_is_quoted_for_jinja_and_sql(key, tmp_path):
     keys = key if HOSTILE_NAMES.index(key) % 4 == 0 else [key, "b"]

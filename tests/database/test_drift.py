@@ -321,6 +321,7 @@ TODAY = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ALL)
 @cases("bins", [2, 4, 100])
 def test_in_every_database(name, bins):
@@ -355,6 +356,7 @@ def test_an_empty_table_is_an_alarm(warehouse, bins):
         assert float(psi) > 4.5
 
 
+@pytest.mark.slow
 @cases("limits", [{}, {"columns": 12}])
 def test_a_test_has_the_features_above_a_number_and_is_a_subquery(warehouse, limits):
     model = model_of(*KINDS.items())

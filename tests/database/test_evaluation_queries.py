@@ -144,6 +144,7 @@ def test_every_metric_by_name_and_of_ones_own(warehouse):
         assert_about(found, model.evaluate(rows(), target, eval_metric=metrics).metrics.rows())
 
 
+@pytest.mark.slow
 def test_rows_without_a_label_are_counted_and_wrong_ones_make_no_metric(warehouse):
     holed = rows().with_columns(
         label=pl.when(pl.int_range(pl.len()) % 3 > 0).then("label"),
@@ -178,6 +179,7 @@ def test_rows_without_a_label_are_counted_and_wrong_ones_make_no_metric(warehous
         assert {row[4] for row in found} == {None}
 
 
+@pytest.mark.slow
 @cases("trained, target", [("late", "code"), ("code", "late"), ("late", "late")])
 def test_labels_of_two_classes_are_booleans_or_numbers(warehouse, trained, target):
     model = fb.fit(rows(), trained, features=["x", "z"], objective="binary:logistic", n_estimators=2)
@@ -261,6 +263,7 @@ def test_what_is_not_defined_is_null(warehouse):
     assert values["logloss"] is not None
 
 
+@pytest.mark.slow
 def test_hostile_names_and_labels(warehouse):
     names = nameable(warehouse.dialect, [name for name in HOSTILE_NAMES if name.strip()])
     labels = [name for name in HOSTILE_NAMES if warehouse.holds(FeatureType("string"), name)][:30]
@@ -312,6 +315,7 @@ def test_trees_may_be_in_a_table(warehouse, tmp_path):
 # --- tables -----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @cases("objective", ["binary:hinge", "multi:softprob", "count:poisson"])
 def test_calibration_and_confusion_are_those_of_evaluate(warehouse, objective):
     fill(warehouse)
@@ -376,6 +380,7 @@ def test_comparisons_are_those_of_paired_rows(warehouse, objective):
             assert high - low == pytest.approx(top - bottom, rel=0.2)
 
 
+@pytest.mark.slow
 def test_models_of_booleans_and_of_numbers_are_compared(warehouse):
     fill(warehouse)
     champion, challenger = model_of("binary:logistic"), model_of("binary:logitraw", ("x",), 2)

@@ -298,6 +298,7 @@ def test_what_fails_leaves_what_was_there(con, form, monkeypatch):
 # --- names and connections --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @cases("name, form", some_pairs(NAMES, FORMS, 3))
 def test_names_of_all_kinds(con, name, form):
     fitted().register(con, name, **FORMS[form])
@@ -380,6 +381,7 @@ def test_a_relation_given_for_a_string_leaves_no_result_unread(con):
     assert con.sql("SELECT 2").fetchall() == [(2,)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["macro", "udf"])
 def test_a_result_that_is_not_read_to_its_end_is_not_dropped(con, form):
     con.execute("SELECT * FROM range(3)")

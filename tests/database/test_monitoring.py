@@ -115,6 +115,7 @@ def assert_same(found: dict[tuple, float | None], by_key: dict[tuple, pl.DataFra
 # --- windows and groups -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_windows_with_rows_and_a_table_without(warehouse):
     fill(warehouse, rows())
     database, labels = model_of().database(warehouse.name), {"target": "y", "weight": "w"}
@@ -134,6 +135,7 @@ def test_each_unit_begins_where_polars_says(warehouse, window):
     assert found == dict(starts.value_counts().rows())
 
 
+@pytest.mark.slow
 def test_windows_and_groups_without_rows_are_an_alarm(warehouse):
     fill(warehouse, rows())
     database = model_of().database(warehouse.name)
@@ -247,6 +249,7 @@ def test_rows_without_an_offset_have_no_prediction(warehouse, objective):
 # --- a history --------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_history_gets_each_measure_once_and_metrics_when_labels_are_there(warehouse):
     database, quote = model_of().database(warehouse.name), warehouse.dialect.quote
     options = {"time": "at", "last": 3, "by": "who", "target": "y"}
@@ -274,6 +277,7 @@ def test_a_history_gets_each_measure_once_and_metrics_when_labels_are_there(ware
     assert len(warehouse.rows(everything)) == before + 3 * 2 * 3
 
 
+@pytest.mark.slow
 @cases("dialect", [name for name in DIALECTS if name not in WAREHOUSES])
 def test_every_dialect_has_the_query_and_the_statements(dialect):
     database = model_of().database(dialect)

@@ -73,6 +73,7 @@ def test_a_database_that_scores_as_python_returns_no_row(name):
     proves()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ALL_BUT_SPARK)
 def test_every_type_at_its_thresholds(name):
     database = open_warehouse(name)
@@ -91,6 +92,7 @@ def test_every_type_at_its_thresholds(name):
     proves()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ALL_BUT_SPARK)
 def test_hostile_names_and_a_table_of_trees(name, tmp_path):
     database = open_warehouse(name)
@@ -126,6 +128,7 @@ def sabotaged(query: str, rng: random.Random, n: int):
         yield query[:start] + new + query[start + len(text) :], f"{text} -> {new} in {query[start - 60 : start + 60]}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["squared error", "logistic", "labels", "quantiles", "offset", "exposure"])
 def test_one_changed_literal_or_side_is_found(kind):
     model = MODELS[kind]()
@@ -187,6 +190,7 @@ def test_the_query_keeps_to_the_limits_of_the_database():
         model.database("snowflake", limits={"text": size // 2}).self_test_query("trips")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [1, 5])
 def test_a_star_proves_its_scores_over_the_joined_columns(seed):
     star, con = random_star(seed), duckdb.connect()
@@ -361,6 +365,7 @@ def test_catalogs_that_need_a_schema_or_are_none():
 # --- the command ------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_command_proves_a_model_in_a_file(tmp_path, capsys):
     model, path = MODELS["squared error"](), tmp_path / "model.json"
     model.save(path)

@@ -63,6 +63,7 @@ def test_a_relation_is_read_into_memory_where_the_engine_needs_it(tree_method):
     assert fb.fit(relation(), "y", **options) == fb.fit(good(), "y", **options)
 
 
+@pytest.mark.slow
 @cases(
     ("options", "message"),
     [

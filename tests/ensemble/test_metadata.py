@@ -22,6 +22,7 @@ def fitted(target: str = "y", **options) -> fb.Model:
     return fb.fit(ROWS, target, **{"features": FEATURES, "n_estimators": 3, **options})
 
 
+@pytest.mark.slow
 def test_a_fit_fills_in_when_on_what_and_by_what():
     started = dt.datetime.now(dt.UTC).replace(microsecond=0)
     con = duckdb.connect()

@@ -77,6 +77,7 @@ def test_two_classes_are_scikit_learns(kind):
     assert (curve["weight"] * curve["mean_label"]).sum() == pytest.approx((w * y).sum())
 
 
+@pytest.mark.slow
 @cases("kind", SOURCES)
 def test_several_classes_are_scikit_learns(kind):
     model = fb.fit(FRAME, "grade", objective="multi:softprob", **SHAPE)
@@ -205,6 +206,7 @@ def test_several_binary_targets_have_the_mean_of_their_metrics():
         evaluation.calibration  # noqa: B018
 
 
+@pytest.mark.slow
 @cases("target", ["size", "late"])
 def test_classes_have_their_labels(target):
     x = np.linspace(-2, 2, 60)
@@ -268,6 +270,7 @@ def test_a_model_without_intervals_says_so(sure):
         _ = sure[:1].evaluate(ROWS, "y").interval
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("where", ["frame", "database"])
 @cases("positive", ["a", "b"])
 def test_groups_of_the_target_have_its_labels(where, positive):

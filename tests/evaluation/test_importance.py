@@ -59,6 +59,7 @@ def dealt(frame, name, seed, number, repeat):
     return frame.with_columns(frame[name].gather(order))
 
 
+@pytest.mark.slow
 @cases(("target", "options", "error"), [
     ("y", {}, rmse), ("label", {"weight": "w", "eval_metric": ["mlogloss", "merror"]}, share_of_errors),
     ("late", {"eval_metric": "auc"}, area),
@@ -122,6 +123,7 @@ IN_QUERIES = [
 ]  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", databases("sqlite", "duckdb", "postgres", "mariadb", "clickhouse", "datafusion"))
 def test_the_rows_of_a_table_stay_in_the_database(name, frame, monkeypatch):
     database = open_warehouse(name)
@@ -139,6 +141,7 @@ def test_the_rows_of_a_table_stay_in_the_database(name, frame, monkeypatch):
         assert_frame_equal(in_queries, permuted, rel_tol=1e-9, abs_tol=1e-12)
 
 
+@pytest.mark.slow
 def test_a_table_says_what_a_query_cannot(frame):
     model, grades = fitted(frame, "y", base_margin="w"), fitted(frame, "grade", objective="rank:ndcg", group="query")
     with duckdb.connect() as con:
@@ -165,6 +168,7 @@ def mae(label, prediction):
     return float(np.mean(np.abs(label - prediction)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("target", "fit", "options"), [
     *((target, {}, options) for target, options in IN_QUERIES), ("y", {"base_margin": "w"}, {"weight": "w"}),
     ("y", {}, {"eval_metric": mae}), ("grade", {"objective": "rank:ndcg", "group": "query"},

@@ -203,6 +203,7 @@ def test_fourteen_dimensions_of_hostile_names():
             assert found.to_list() == model.predict(joined).to_list()
 
 
+@pytest.mark.slow
 @cases("name", ["row", "ROW_", "n", "frameboost_row", "frameboost_left", "frameboost_key"])
 def test_columns_may_have_the_names_that_a_join_uses_itself(name):
     facts = pl.DataFrame({name: [2, 0, 1, 2], "x": [1.5, 2.5, 3.5, 4.5]})

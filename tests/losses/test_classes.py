@@ -36,6 +36,7 @@ def factors_of(target: str, class_weight: object) -> pl.Series:
 # --- weights of classes -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @cases(("target", "class_weight"), [
     ("late", "balanced"), ("yes", "balanced"), ("grade", "balanced"), ("late", {True: 4.0}),
     ("yes", {"y'es": 3, 'n"o': 0.5}), ("grade", {"c": 5.0}), ("one", {1: 3.0}), ("one", {1.0: 3.0, 0: 2}),
@@ -52,6 +53,7 @@ def test_factors_are_weights_of_rows(target, class_weight):
         np.testing.assert_allclose(model.predict(ROWS).to_numpy(), expected.predict(ROWS).to_numpy(), rtol=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ENGINES)
 def test_every_engine_counts_by_them(engine, monkeypatch):
     expected = {name: fb.fit(ROWS, name, class_weight="balanced", **OPTIONS) for name in ("late", "grade")}
@@ -63,6 +65,7 @@ def test_every_engine_counts_by_them(engine, monkeypatch):
     np.testing.assert_allclose(sharded.predict(ROWS), expected["late"].predict(ROWS), rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_functions_and_the_database_count_by_them():
     def logistic(label, margin, weight):
         p = 1 / (1 + np.exp(-margin))
@@ -180,6 +183,7 @@ def test_a_threshold_by_share_takes_the_nearest_share_of_frames_and_relations():
         assert abs((trained.predict(ROWS) > trained.parameters["threshold"]).mean() - 0.2) == pytest.approx(expected)
 
 
+@pytest.mark.slow
 def test_a_threshold_of_folds_is_the_best_of_the_predictions_out_of_fold():
     model = fb.fit(ROWS, "late", threshold="f1", folds=3, **OPTIONS)
     p, y = model.out_of_fold["prediction"].to_numpy(), ROWS["late"].to_numpy()
@@ -276,6 +280,7 @@ def test_a_rule_without_rows_of_the_second_class_is_an_error_before_any_work():
 RULES = ["f1", {"false_positive": 1, "false_negative": 5}, {"share": 0.2}]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ENGINES)
 def test_every_engine_finds_the_threshold_of_a_rule(engine):
     with duckdb.connect() as con:
@@ -289,6 +294,7 @@ def test_every_engine_finds_the_threshold_of_a_rule(engine):
             assert fb.fit(data, "yes", engine=engine, **sharded, **options).parameters["threshold"] == expected
 
 
+@pytest.mark.slow
 def test_a_rule_is_followed_on_the_rows_of_a_database():
     with duckdb.connect() as con:
         con.execute("CREATE TABLE rows AS SELECT *, row_number() OVER () AS id FROM ROWS")

@@ -28,6 +28,7 @@ def test_one_tree_by_hand():
     assert model.history["train_expectile"].to_list() == pytest.approx([4 / 3])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ["numba", "polars", "duckdb"])
 def test_predictions_are_the_expectiles_of_each_group(engine):
     rows = labelled_rows().select(x=pl.int_range(pl.len()) % 3, y="amount", w="w")
@@ -55,6 +56,7 @@ def test_values_out_of_range_are_refused():
             fb.fit(ROWS, "y", objective="reg:expectileerror", expectile_alpha=alpha)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ["numba", "polars", "duckdb"])
 def test_several_expectiles_are_those_of_each_alone(engine, tmp_path):
     rows, alphas = labelled_rows(), [0.2, 0.5, 0.9]

@@ -97,6 +97,7 @@ def test_a_form_of_lightgbm_is_told_by_the_names_of_its_parameters():
     assert fb.fit(ROWS, "amount", objective=squared_of_lightgbm, **OPTIONS).trees.equals(expected.trees)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ENGINES)
 def test_every_engine_passes_all_rows_in_their_order(engine, queries, monkeypatch):
     monkeypatch.setattr(memory_engine, "MIN_SORTED", 10)  # or so few rows would keep their order anyway
@@ -175,6 +176,7 @@ def test_leaves_of_rows_without_hessian_add_nothing():
 # --- links, classes, targets ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @cases(("target", "function", "link", "named"), [
     ("yes", logistic, "logit", "binary:logistic"),
     ("late", logistic, "logit", "binary:logistic"),

@@ -81,6 +81,7 @@ def test_leaves_of_mape_are_weighted_medians(rows, engine):
             np.testing.assert_allclose(group["p"].unique().to_list(), [median], rtol=1e-6, atol=1e-6)
 
 
+@pytest.mark.slow
 @cases("objective", LOSSES)
 def test_engines_files_and_sql_agree(rows, objective, tmp_path):
     options = {

@@ -256,6 +256,7 @@ def test_aft_at_extreme_margins_is_xgboosts(distribution):
         np.testing.assert_allclose(np.hstack(derivatives(case, rows, engine)), theirs, rtol=2e-3, atol=1e-5)
 
 
+@pytest.mark.slow
 @cases("distribution", Z)
 def test_aft_stays_within_bounds_at_any_margin(distribution):
     margins = [s * m for s in (-1, 1) for m in [*np.linspace(0, 45, 46), 1e2, 1e3, 1e6, 1e150]]

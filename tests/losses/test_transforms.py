@@ -49,6 +49,7 @@ def smeared_by_hand(name: str, margins: np.ndarray, errors: np.ndarray, weights:
 # --- trees and links --------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @cases("name", NAMES)
 def test_trees_are_those_of_the_transformed_labels_and_predictions_their_inverse(name):
     for objective in ("reg:squarederror", "reg:absoluteerror", "reg:pseudohubererror", "reg:expectileerror"):
@@ -66,6 +67,7 @@ def test_a_base_score_is_on_the_scale_of_the_labels(name):
     assert model.base_margin == pytest.approx(FORWARD[name](2.0), rel=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ENGINES)
 def test_every_engine_has_the_same_model(engine, monkeypatch):
     expected = {name: fb.fit(ROWS, TARGETS[name], target_transform=name, **OPTIONS) for name in NAMES}
@@ -78,6 +80,7 @@ def test_every_engine_has_the_same_model(engine, monkeypatch):
     np.testing.assert_allclose(sharded.predict(ROWS), expected["log1p"].predict(ROWS), rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_a_fit_in_a_database_has_it_too():
     expected = fb.fit(ROWS, "amount", target_transform="log1p", **OPTIONS)
     with duckdb.connect() as con:

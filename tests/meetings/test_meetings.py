@@ -36,6 +36,7 @@ def test_values_that_meet(database, tmp_path):
     assert len(refused) <= MAX_REFUSED * len(chosen), refused
 
 
+@pytest.mark.slow
 @cases("meeting", commonest())
 def test_the_commonest_values_meet(meeting, tmp_path):
     assert check(meeting, tmp_path) == ""

@@ -91,6 +91,7 @@ def test_scorers_that_are_made_have_the_keywords_and_the_sign_of_theirs():
     assert last(model, "neg_zero_one_loss") == pytest.approx(-metrics.zero_one_loss(label, predicted))
 
 
+@pytest.mark.slow
 @cases(("metric", "maximize"), [
     (bias, False), (metrics.mean_absolute_error, False), (metrics.r2_score, True), ("neg_log_loss", True),
     (make_scorer(metrics.mean_absolute_error, greater_is_better=False), True),
@@ -181,6 +182,7 @@ def test_a_history_has_the_name_that_a_function_returns(tmp_path):
         fb.fit(ROWS, "amount", eval_metric=[named, other], **OPTIONS)
 
 
+@pytest.mark.slow
 def test_what_several_calls_have_said_is_known_after_all_of_them():
     model, both = fb.fit(ROWS, "amount", **OPTIONS), (KNOWN, gained(says_so=True))
     importances = [model.importance("permutation", ROWS, "amount", eval_metric=each) for each in both]
@@ -217,6 +219,7 @@ def test_evaluate_takes_functions_of_frames_relations_and_groups():
             np.testing.assert_allclose(groups.sort("held")["value"], [off[~held].mean(), off[held].mean()], rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_auto_may_decide_by_a_function():
     rows = ROWS.select("x", "z", "amount")
     by_score, by_error = (fb.auto(rows, "amount", eval_metric=by, quality=1) for by in (metrics.r2_score, "rmse"))

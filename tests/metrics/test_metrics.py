@@ -234,6 +234,7 @@ def test_a_metric_that_yields_no_number_is_refused_or_not_a_number():
         assert math.isnan(history["train_m"].item())
 
 
+@pytest.mark.slow
 @cases(("objective", "label"), [
     ("reg:squarederror", "late"), ("reg:squarederror", "amount"), ("count:poisson", "count"), ("rank:ndcg", "kind"),
     ("reg:absoluteerror", "amount"),

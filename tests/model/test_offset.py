@@ -44,6 +44,7 @@ def of_claims():
 # --- the base score beside an offset ----------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ENGINES)
 def test_the_base_score_is_the_constant_that_is_best_beside_the_offset(engine):
     def base(target, **options):

@@ -46,6 +46,7 @@ def test_values_are_the_contributions(flights, model):
     np.testing.assert_array_equal(saabas.values[:, 0], model.explain(flights, approx=True)["carrier"].to_numpy())
 
 
+@pytest.mark.slow
 def test_several_outputs_are_the_last_axis(flights):
     pytest.importorskip("shap")
     model = fb.fit(flights, "why", features=FEATURES, n_estimators=2, max_depth=2)

@@ -429,6 +429,7 @@ def drawn_title(chart: Any) -> str:
     return " ".join(chart.to_dict()["title"]["text"])
 
 
+@pytest.mark.slow
 def test_many_rows_make_small_charts():
     rng = np.random.default_rng(6)
     n = 6_000

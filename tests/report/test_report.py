@@ -141,6 +141,7 @@ def test_a_model_that_was_evaluated_has_learning_curves(model, tmp_path):
     assert "no learning curves" in sections(reported(model[1:], tmp_path))["training"]
 
 
+@pytest.mark.slow
 def test_the_sql_scores(model, tmp_path):
     found = sections(reported(model, tmp_path, DATA, dialect="postgres"))["sql"]
     query = html.unescape(re.search(r"<pre><code>(.*?)</code>", found, re.DOTALL)[1])
@@ -218,6 +219,7 @@ def test_nothing_is_left_of_a_report_that_fails(model, tmp_path):
     assert path.read_text(encoding="utf-8") == "before"
 
 
+@pytest.mark.slow
 def test_a_pipe_is_written_to(model, tmp_path):
     os.mkfifo(tmp_path / "pipe")
     reader = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
@@ -319,6 +321,7 @@ def test_categories_that_training_did_not_have(model):
     assert unseen_categories(model.ensemble, DATA).is_empty()
 
 
+@pytest.mark.slow
 def test_drift_of_features_against_training(model, tmp_path):
     moved = DATA.with_columns(z=pl.col("z") + 100)
     found = sections(reported(model, tmp_path, moved, training=DATA))["drift"]
@@ -332,6 +335,7 @@ def test_drift_of_features_against_training(model, tmp_path):
     assert as_other == sections(reported(model, tmp_path, moved.with_columns(pl.col("z").cast(pl.Int32))))["drift"]
 
 
+@pytest.mark.slow
 def test_the_metadata_is_there_as_data(model, tmp_path):
     called = model.with_metadata(name="<b>name</b>", version="3", tags={"<i>": "&amp;"}, data=DATA)
     found = sections(reported(called, tmp_path))["parameters"]
@@ -438,6 +442,7 @@ def test_quality_by_group_is_that_of_its_rows():
         assert row["mean_prediction"] == pytest.approx(np.average(model.predict(part).to_numpy(), weights=weight))
 
 
+@pytest.mark.slow
 def test_groups_beyond_the_most_frequent_are_counted(tmp_path):
     model = fitted("y")
     found = sections(reported(model, tmp_path, DATA, "y", by="who"))["groups"]
@@ -466,6 +471,7 @@ def test_decisions_are_counted():
                      "false_positives": 0.0, "false_negatives": 4.0, "cost": 20 / 8}  # fmt: skip
 
 
+@pytest.mark.slow
 def test_the_threshold_of_the_model_is_marked(tmp_path):
     model = fitted("late", objective="binary:logistic").with_threshold(0.35)
     found = sections(reported(model, tmp_path, DATA, "late", costs={"false_negative": 4}))["thresholds"]

@@ -107,6 +107,7 @@ def test_an_alarm_in_duckdb(alarm):
     assert names.fetchall() == [("t",)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("read", ["a condition's functions", "a file"])
 def test_an_alarm_in_a_database_that_was_opened_for_one_query(alarm, tmp_path, read):
     endless = "SELECT count(*) FROM (SELECT sin(unnest(range(2000)) + i) AS y FROM range(1000000) AS r(i)) WHERE y > 2"

@@ -111,6 +111,7 @@ def test_every_output_is_the_prediction_and_every_later_fit_takes_the_categories
     assert fb.fit(rows, "y", init_model=model, **FIT).n_trees == 4
 
 
+@pytest.mark.slow
 @cases("name, others", [
     ("int8", pl.Series([2, 300, None])), ("int8", pl.Series([1.5, math.nan, 1e300])),
     ("int64", pl.Series([2.0**60 + 2**10, math.nan, -7.5])),

@@ -64,6 +64,7 @@ def proposed(frame: pl.DataFrame, h: list[float], max_bin: int, proposal: str, e
         return [list(bins.cuts[0]) for bins in made.node_bins([0], max_bin)]
 
 
+@pytest.mark.slow
 @PROPOSALS
 @pytest.mark.parametrize("engine", ENGINES)
 @cases(

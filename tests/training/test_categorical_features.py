@@ -91,6 +91,7 @@ def test_sql_compares_numbers_with_numbers(frame, model):
     assert scored["p"].to_list() == model.predict(frame).to_list()
 
 
+@pytest.mark.slow
 @cases("way", [
     "duckdb", "relation", "relation in memory", "shards", "shards of a relation", "approx", "approx in duckdb", "local",
     "exact", "database", "sql", "parquet", "star",
@@ -186,6 +187,7 @@ def test_predictions_are_xgboosts(frame):
     np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.slow
 def test_what_is_made_of_a_model_keeps_its_categories(frame, model, tmp_path):
     model.save(tmp_path / "m.json")
     assert fb.load(tmp_path / "m.json") == model

@@ -409,6 +409,7 @@ FORGERIES = {
 }
 
 
+@pytest.mark.slow
 @cases("n_estimators", [2, 4])  # the checkpoint is of a finished fit, or one to go on with
 @cases("name", FORGERIES)
 def test_a_forged_round_is_refused(name, n_estimators, tmp_path):
@@ -481,6 +482,7 @@ OTHER_DATA = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ENGINES)
 def test_other_data_is_refused(engine, tmp_path):
     path = tmp_path / "fit.json"

@@ -282,6 +282,7 @@ SETS_NEEDED = r"interaction_constraints must be a list of lists of column names,
 ORDERED = {"features": ["x", "z"]}
 
 
+@pytest.mark.slow
 def test_columns_in_an_order_are_named_by_their_position():
     shape = {"n_estimators": 3, "max_depth": 3, "features": ["z", "x", "s"]}  # which is not the order of the data
     for names, positions in (

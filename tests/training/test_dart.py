@@ -43,6 +43,7 @@ def test_the_weights_by_hand():
     np.testing.assert_allclose(two.trees.filter(pl.col("feature").is_null())["value"], [-4 / 3, 4 / 3] * 2)
 
 
+@pytest.mark.slow
 @cases("dropping", [
     {"rate_drop": 0.4, "sample_type": "weighted", "skip_drop": 0.3}, {"one_drop": True, "normalize_type": "forest"},
 ])  # fmt: skip

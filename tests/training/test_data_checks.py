@@ -32,6 +32,7 @@ OF_LABELS = [
 ]  # fmt: skip
 
 
+@pytest.mark.slow
 @cases(("objective", "labels", "message"), OF_LABELS)
 def test_labels_that_a_loss_does_not_take_are_shown(objective, labels, message):
     data = good().with_columns(y=pl.Series(labels))

@@ -69,6 +69,7 @@ def naive_leaves(frame, g, h, rows, depth, least):
     return [leaf for part in best[1:] for leaf in naive_leaves(frame, g, h, np.sort(part), depth - 1, least)]
 
 
+@pytest.mark.slow
 @cases(("least", "more"), [
     (0, {}), (2, {}), (LEAST, {}), (60, {"tree_method": "exact"}), (LEAST, {"tree_method": "approx", "max_bin": 600}),
     (LEAST, {"grow_policy": "lossguide"}), (LEAST, {"engine": "polars"}), (LEAST, {"engine": "duckdb"}),
@@ -101,6 +102,7 @@ GROWTHS = [
 ]  # fmt: skip
 
 
+@pytest.mark.slow
 @cases("more", GROWTHS)
 def test_weights_of_one_change_no_tree(frame, more):
     # Without weights H is the number of rows, and nothing is counted; with them rows are.
@@ -108,6 +110,7 @@ def test_weights_of_one_change_no_tree(frame, more):
     assert fb.fit(frame, weight="one", **options).trees.equals(fb.fit(frame, **options).trees)
 
 
+@pytest.mark.slow
 @cases(("engine", "more"), itertools.product(["numba", "polars", "duckdb"], ({}, LOCAL | {"max_bin": 8})))
 def test_rows_are_counted_and_not_weights(frame, engine, more):
     options = {"objective": "binary:logistic", "features": FEATURES, "n_estimators": 3, "engine": engine} | more

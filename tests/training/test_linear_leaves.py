@@ -151,6 +151,7 @@ def added(model: fb.Model, candidates: set[int]) -> None:
                     gains[feature] += gain
 
 
+@pytest.mark.slow
 @cases("engine", ENGINES)
 def test_leaves_have_slopes_of_the_features_that_earlier_rounds_gained_most_by(engine):
     options = {"n_estimators": 12, "max_depth": 2, "linear_tree": True, "verbose": False, "engine": engine}

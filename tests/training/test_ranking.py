@@ -228,6 +228,7 @@ def test_queries_of_many_labels_have_the_sums_of_their_pairs(n_labels):
 # --- drawn pairs ------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @cases("objective", LOSSES)
 @cases("settings", [{}, {"lambdarank_num_pair_per_sample": 3}, {"lambdarank_normalization": False,
                     "lambdarank_num_pair_per_sample": 2, "lambdarank_score_normalization": False}])  # fmt: skip
@@ -361,6 +362,7 @@ def test_small_gains_are_kept_beside_very_large_ones():
 # --- the model, and what is refused -----------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @cases(
     ("options", "error", "message"),
     [

@@ -353,6 +353,7 @@ def test_features_are_drawn_by_their_weights():
     assert (abs(drawn / n_trees - expected) <= 4 * np.sqrt(expected * (1 - expected) / n_trees)).all()
 
 
+@pytest.mark.slow
 def test_weights_of_features_by_name_by_position_and_in_all_engines():
     rng = np.random.default_rng(0)
     frame = pl.DataFrame(rng.normal(size=(200, 4)).round(2), schema=["a", "b", "c", "d"])

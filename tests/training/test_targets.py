@@ -50,6 +50,7 @@ def test_predictions_and_metrics_are_xgboosts(frame, objective, weight):
 OF_A_NUMBER = [name for name in LOSSES if name.startswith(("reg:", "count:"))]
 
 
+@pytest.mark.slow
 @cases("objective", OF_A_NUMBER)
 @pytest.mark.filterwarnings("ignore:the mean prediction")
 def test_each_of_several_targets_has_the_model_that_it_has_alone(objective):
@@ -66,6 +67,7 @@ def test_each_of_several_targets_has_the_model_that_it_has_alone(objective):
     assert model.history["held_mae"][-1] == pytest.approx(np.mean(off))
 
 
+@pytest.mark.slow
 @cases(("objective", "targets"), [("binary:logistic", ["c", "d"]), ("reg:squarederror", ["d", "c", "a"])])
 def test_areas_of_several_targets_are_scikit_learns_macro_average(frame, objective, targets):
     metrics = pytest.importorskip("sklearn.metrics")

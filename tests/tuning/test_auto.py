@@ -84,6 +84,7 @@ def test_the_model_is_the_mean_of_fits_of_two_shapes_over_folds(frame, model):
     np.testing.assert_allclose(model.predict(frame), expected, rtol=0, atol=1e-6 * expected.std())
 
 
+@pytest.mark.slow
 def test_rows_are_predicted_by_the_models_that_have_not_seen_them(frame, model):
     (recipe,) = PLANS[3].recipes
     numbered = frame.with_row_index("position")
@@ -98,6 +99,7 @@ def test_rows_are_predicted_by_the_models_that_have_not_seen_them(frame, model):
     assert_frame_equal(of_relation.out_of_fold, model.out_of_fold, rel_tol=1e-12)
 
 
+@pytest.mark.slow
 def test_the_leaderboard_has_seconds_of_the_clock(frame):
     begun = time.monotonic()
     board = fb.auto(frame, "y", quality=4, **FEATURES, **QUICK).leaderboard
@@ -165,6 +167,7 @@ def test_settings_are_given_up_alike_on_any_number_of_threads():
         assert_frame_equal(model.leaderboard.drop("seconds"), alone.leaderboard.drop("seconds"))
 
 
+@pytest.mark.slow
 @cases(
     ("target", "objective", "labels"),
     [
@@ -272,6 +275,7 @@ def test_a_search_writes_its_checkpoints_as_often_as_a_fit(frame, tmp_path):
     assert lines[0] == lines[1] + 4, "a line for each round in place of one for all five"
 
 
+@pytest.mark.slow
 def test_a_search_goes_on_from_its_checkpoint(frame, model, tmp_path):
     count = 0
 
@@ -373,6 +377,7 @@ def test_where_there_is_little_noise_other_trees_may_win_a_race():
     assert trials_of(rule, n_estimators=60).keys() == {"all rows", "all rows, shallow", "all rows, leafwise", mixed}
 
 
+@pytest.mark.slow
 def test_the_winner_of_a_race_is_trained_on_all_rows():
     """Two models by seed, of as many more rounds as rows, are the mean; only the first fold has been held out."""
     frame = rows(200).with_columns(y=pl.col("x") * 2 + pl.col("z"))
@@ -399,6 +404,7 @@ def test_the_winner_of_a_race_is_trained_on_all_rows():
     assert without.leaderboard["fits"][0] == 1, "nothing is drawn, and so a second model would be the same"
 
 
+@pytest.mark.slow
 def test_sparse_data_is_no_reason_to_fail(frame):
     """A column without values, classes of three and of two rows, and groups of one row each."""
     small = frame.head(60).with_columns(nothing=pl.lit(None, pl.Float64), unnamed=pl.lit(None, pl.String))
@@ -412,6 +418,7 @@ def test_sparse_data_is_no_reason_to_fail(frame):
     assert grouped.leaderboard["fits"].to_list() == [3]
 
 
+@pytest.mark.slow
 @cases(("quality", "n_rows", "folds"), [(3, 4, 2), (3, 9, 4), (3, 10, 5), (1, 7, 1), (5, 19, 9)])
 def test_few_rows_are_assigned_to_fewer_folds(frame, quality, n_rows, folds):
     board = fb.auto(frame.head(n_rows), "y", features=["x"], quality=quality, **QUICK).leaderboard
@@ -426,6 +433,7 @@ def test_fewer_groups_than_folds(frame):
         assert sorted(held_out.select("who", "fold").unique()["fold"]) == [0, 1, 2]
 
 
+@pytest.mark.slow
 def test_groups_of_weight_0_are_not_held_out(frame):
     data = frame.with_columns(who=pl.col("who") % 5).with_columns(w=pl.col("w") * (pl.col("who") != 3))
     quick = FEATURES | QUICK | {"n_estimators": 2, "weight": "w", "groups": "who"}
@@ -452,6 +460,7 @@ def test_a_rare_number_is_left_in_every_training_part(frame):
     assert claims.with_columns(made.out_of_fold).filter(pl.col("y") > 0)["fold"].n_unique() == 2
 
 
+@pytest.mark.slow
 def test_the_last_time_is_held_out_where_it_has_many_rows(frame):
     """Years of a third of the rows each: there are no later rows than those of the last."""
     dated = frame.with_columns(year=2020 + pl.int_range(200) % 3)
@@ -477,6 +486,7 @@ def test_classes_are_weighed_by_their_labels(frame):
         assert_frame_equal(made.leaderboard.drop("seconds"), errors)
 
 
+@pytest.mark.slow
 @cases(
     ("target", "constant"),
     [(pl.lit(5.0), 5.0), (pl.lit(1e-300) * pl.int_range(200), None), (pl.lit("a"), "a"), (pl.lit(2), 2.0)],

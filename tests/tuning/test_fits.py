@@ -46,6 +46,7 @@ def test_what_the_rounds_cost_is_said_by_the_last_metric():
     assert model.n_rounds < len(values) == 40
 
 
+@pytest.mark.slow
 def test_a_search_keeps_the_models_that_fit_or_the_rounds_of_one():
     whole = FRAME.pipe(fb.auto, "y", quality=2, n_estimators=60)
     assert "fit into" not in repr(whole)

@@ -109,6 +109,7 @@ def compare(x: np.ndarray, y: np.ndarray, tree_method: str, **settings) -> Count
     return counts
 
 
+@pytest.mark.slow
 @METHODS
 @cases("settings", [
     {}, {"max_cat_to_onehot": 1}, {"max_cat_to_onehot": 100}, {"reg_lambda": 0.0, "min_child_weight": 0.0},

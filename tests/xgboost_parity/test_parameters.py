@@ -233,6 +233,7 @@ def held_out(n: int = 200) -> pl.DataFrame:
     return rows()[:n].with_columns(amount=pl.col("amount") + pl.Series(noise), late=pl.col("late").cast(bool) ^ flipped)
 
 
+@pytest.mark.slow
 def test_early_stopping_is_xgboosts_which_counts_rounds_from_zero():
     settings = {"n_estimators": 200, "learning_rate": 0.5, "max_depth": 4}
     model = ours("amount", settings, valid=held_out(), early_stopping_rounds=4)

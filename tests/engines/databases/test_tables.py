@@ -73,6 +73,7 @@ def assert_same(of_table, frame, *args, **options):
     assert model_in(of_table) == model_in(fb.fit(frame, *args, **options))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ALL)
 def test_columns_of_all_types_give_the_model_of_the_rows_in_memory(name):
     database = open_warehouse(name)
@@ -118,6 +119,7 @@ NATIVE = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", databases(*NATIVE))
 def test_types_of_one_database(name):
     database = open_warehouse(name)
@@ -168,6 +170,7 @@ def orders():
 ROLES = ["w", "day", "score", "outcome", "id"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ALL)
 def test_labels_held_out_rows_and_hostile_names(name, orders):
     database = open_warehouse(name)
@@ -240,6 +243,7 @@ def test_rows_without_ranges_are_not_divided(sqlite):
         fb.fit(mixed, "score", features=["x"], shards=2, verbose=False)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ALL)
 def test_zeros_of_both_signs_are_one_value(name):
     rng, n = np.random.default_rng(8), 400
@@ -306,6 +310,7 @@ def searches():
     return frame.with_columns(search=names, number=pl.Series(query), weight=weights, key=key)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ALL)
 def test_rankings_by_queries_of_the_database(name, searches):
     database = open_warehouse(name)
@@ -374,6 +379,7 @@ def sqlite(orders):
 OPTIONS = {"exclude": ["w", "day", "id", "late"], **SHAPE}
 
 
+@pytest.mark.slow
 def test_rows_are_drawn_by_their_position_in_the_order_of_a_key(sqlite, monkeypatch):
     con, rows = sqlite
     table = fb.table(con, "orders", key="id")
@@ -390,6 +396,7 @@ def test_rows_are_drawn_by_their_position_in_the_order_of_a_key(sqlite, monkeypa
         fb.fit(fb.table(con, "orders"), "score", **OPTIONS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "options",
     [{"tree_method": "exact"}, {"tree_method": "approx"}, {"linear_tree": True}, {"max_bin": 2}, {"cuts": {"x": [0.5]}},
@@ -425,6 +432,7 @@ def test_other_functions_read_the_rows(sqlite):
     assert_same(fb.fit(table, "score", valid=rows, **OPTIONS), rows, "score", valid=rows, **OPTIONS)
 
 
+@pytest.mark.slow
 def test_rows_to_validate_on_may_be_anywhere(sqlite):
     con, rows = sqlite
     table = fb.table(con, "orders")
@@ -604,6 +612,7 @@ def test_bad_tables_are_one_sentence(sqlite):
             fb.fit(fb.table(con, "orders"), "score", **OPTIONS, **options)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", databases("postgres"))
 def test_connections_to_one_database(name, orders):
     database = open_warehouse(name)
@@ -882,6 +891,7 @@ def rows_of_two_outcomes():
 STATEMENTS_OF_A_TREE = {"postgres": 8, "sqlite": 8, "clickhouse": 8, "duckdb": 8, "mariadb": 20, "datafusion": 20}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", databases(*STATEMENTS_OF_A_TREE))
 def test_a_tree_is_a_few_statements(name):
     database = open_warehouse(name)
@@ -962,6 +972,7 @@ def test_tables_of_a_fit_are_in_the_schema_that_is_named():
     assert con.execute("SELECT COUNT(*) FROM scratch.sqlite_master").fetchall() == [(0,)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", databases("postgres", "clickhouse"))
 def test_cuts_are_those_of_memory_whatever_repeats(name):
     database = open_warehouse(name)
@@ -1124,6 +1135,7 @@ def in_file(sqlite, tmp_path):
     return con, sqlite[1], "SELECT name FROM main.sqlite_master WHERE name LIKE 'frameboost%' ORDER BY name"
 
 
+@pytest.mark.slow
 def test_a_fit_drops_the_tables_of_those_that_were_killed_before_it(in_file, tmp_path):
     con, rows, listed = in_file
     options = {"valid": "day < 3", "features": ["x", "value_0"], **SHAPE, "n_estimators": 12, "max_depth": 2}
@@ -1199,6 +1211,7 @@ ODD = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", databases(*ODD))
 def test_types_that_drivers_return_as_others(name):
     database = open_warehouse(name)

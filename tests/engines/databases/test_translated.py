@@ -58,6 +58,7 @@ translated_rightly = pytest.mark.skipif(
 )
 
 
+@pytest.mark.slow
 @translated_rightly
 @pytest.mark.parametrize("name", DIALECTS)
 def test_the_sql_of_a_database_trains_the_same_model(name):
@@ -90,6 +91,7 @@ def test_the_sql_of_a_database_trains_the_same_model(name):
     assert con.execute("SELECT table_name FROM duckdb_tables()").fetchall() == [("orders",)]
 
 
+@pytest.mark.slow
 @translated_rightly
 @pytest.mark.parametrize("name", DIALECTS)
 def test_a_tree_is_a_few_statements(name):

@@ -35,6 +35,7 @@ SPREADS = {
 }
 
 
+@pytest.mark.slow
 @cases(
     ("spread", "kind"),
     [*((name, "float64") for name in SPREADS), ("even", "float32"), ("normal", "float32"), ("lognormal", "float32")],

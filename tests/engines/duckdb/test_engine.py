@@ -228,6 +228,7 @@ def test_every_type_of_column_is_split_by_the_order_of_its_values(con, type_name
     assert sorted(score for (score,) in con.execute(f"SELECT {model.sql()} FROM t").fetchall()) == scores
 
 
+@pytest.mark.slow
 @cases(("type_name", "engine"), [("DATE", "duckdb"), ("TIMESTAMP", "duckdb"), ("TIMESTAMPTZ", "duckdb"),
                                  ("DATE", "numba"), ("TIMESTAMP", "polars")])  # fmt: skip
 def test_dates_without_end_lie_past_all_others(type_name, engine):

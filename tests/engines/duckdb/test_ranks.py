@@ -52,6 +52,7 @@ def test_bins_without_hessian_have_no_cut():
     assert undecided_bins(np.zeros(20), 4).tolist() == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("fine", "sampled"), [(3, 400), (11, 400), (11, 30)])
 def test_fine_bins_do_not_matter(monkeypatch, fine, sampled):
     monkeypatch.setattr(engine, "_SHARE", 0.0)  # no ranks in memory

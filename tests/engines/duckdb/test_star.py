@@ -153,6 +153,7 @@ def test_dimensions_as_large_as_the_facts_are_joined(monkeypatch, stars_without_
     assert without_joins(found) == fb.fit(frame, "y", **SMALL).to_json()
 
 
+@pytest.mark.slow
 def test_the_target_may_be_in_a_dimension():
     facts = pl.DataFrame({"k": np.arange(100) % 20, "x": np.arange(100) % 7})
     target = pl.DataFrame({"k": np.arange(20), "v": np.arange(20) % 3, "amount": np.arange(20.0)})

@@ -46,6 +46,7 @@ def test_many_columns_give_the_same_model(con, frame, options):
         assert fb.fit(frame, "amount", engine="duckdb", **SHAPE) == expected
 
 
+@pytest.mark.slow
 def test_rows_of_many_columns_may_come_in_any_order(con, frame):
     expected = fb.fit(frame, "amount", **SHAPE)
     con.execute("CREATE TABLE other AS SELECT rowid AS id, float64, w FROM t")
