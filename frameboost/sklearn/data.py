@@ -165,9 +165,9 @@ def _known(estimator: Any, X: Any) -> Any:
 def _frame(estimator: BaseEstimator, checked: Any) -> pl.DataFrame:
     if isinstance(checked, pl.DataFrame):
         return checked
-    return (
-        checked.frame() if isinstance(checked, Matrix) else pl.from_numpy(_plain(checked), schema=names_in(estimator))
-    )
+    if isinstance(checked, Matrix):
+        return checked.frame()
+    return pl.from_numpy(_plain(checked), schema=names_in(estimator))
 
 
 def _is_sparse(X: Any) -> bool:
