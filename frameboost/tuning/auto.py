@@ -185,6 +185,8 @@ def auto(
     groups = groups or planned.groups
     if time is None:
         plan = plan.with_folds(n_rows // 2 if groups is None else count_groups(rows, groups))
+    else:
+        plan = plan.with_refits()
     # The times of survival may all be the same, as their upper bounds differ.
     judged = list(planned.target) if roles["label_upper_bound"] is None else []
     judged = _check_labels(rows, judged, n_rows)
@@ -216,15 +218,12 @@ def auto(
             folds, rows, planned, train, deadline, metric, at_once=at_once, n_threads=n_threads, checkpoint=folder,
             checkpoint_every=arguments.get("checkpoint_every", _CHECKPOINT_EVERY), tell=tell,
         )  # fmt: skip
-        recipes, *rivals = (
-            [recipe.with_defaults(plan.settings) for recipe in some] for some in (plan.recipes, *plan.rivals)
-        )
-        tried, lost = search.run(recipes, rivals)
+        tried, lost = search.run(plan.recipes, plan.rivals)
         tell("choosing by held-out rows")
         complete = [trial for trial in tried if trial.models.keys() == tried[0].models.keys()]
         known_roles = {name: column_ for name, column_ in roles.items() if column_ is not None}
         margins = HeldOutMargins(folds, complete, target, metric, known_roles, out_of_fold.columns)
-        parts, values = _parts(search, complete, margins, is_refit=time is not None)
+        parts, values = _parts(search, complete, margins)
         note, smaller = "", None
         if budget is not None:
             parts, note = _within(
@@ -234,7 +233,7 @@ def auto(
                 best = complete[min(range(len(complete)), key=margins.alone.__getitem__)]
                 rates = (1,) if "learning_rate" in arguments else _RATES
                 smaller, note = _smaller(budget, search, best, rates, maximize=margins.maximize)
-                if time is not None or smaller.recipe.refits:
+                if smaller.recipe.refits:
                     search.refit(smaller)
                 parts = [_Part(budget.cut(smaller.kept[0].ensemble), 1.0, smaller.recipe.name)]
         ensemble, weights = average(*_columns(parts), is_short=True), _weights(parts, values)
@@ -305,15 +304,14 @@ def _plan(quality: int, options: Mapping[str, Any], left_out: Iterable[str]) -> 
     chosen = {*plan.settings, *(name for shape in shapes for name in shape)}
     fixed = {name: value for name, value in options.items() if name in chosen}
     policy = options.get("grow_policy") or ("lossguide" if options.get("max_depth", 1) not in _LEVELS else None)
-
-    def with_fixed(recipe: Recipe) -> Recipe:
-        return (recipe if policy is None else recipe.grown_by(policy)).with_all(fixed)
-
-    recipes, *rivals = (distinct(list(map(with_fixed, some))) for some in (plan.recipes, *plan.rivals))
     settings = {**plan.settings, **{name: value for name, value in fixed.items() if name in plan.settings}}
     if "max_learning_rate" not in fixed and ("learning_rate" in fixed or options.get("booster") == "dart"):
         del settings["max_learning_rate"]
-    return replace(plan, recipes=recipes, rivals=tuple(rivals), settings=settings)
+
+    def completed(recipe: Recipe) -> Recipe:
+        return (recipe if policy is None else recipe.grown_by(policy)).with_all(fixed).with_defaults(settings)
+
+    return plan.each(lambda some: distinct(map(completed, some)))
 
 
 def _folds(
@@ -343,18 +341,13 @@ class _Part(NamedTuple):
     trial: str
 
 
-def _parts(
-    search: Trials, trials: Sequence[Trial], margins: HeldOutMargins, *, is_refit: bool
-) -> tuple[list[_Part], dict[str, float]]:
-    """Return the models of the mean, and the metric of each trial by its name.
-
-    ``is_refit`` is whether models of all rows take the place of those of the folds for every recipe.
-    """
+def _parts(search: Trials, trials: Sequence[Trial], margins: HeldOutMargins) -> tuple[list[_Part], dict[str, float]]:
+    """Return the models of the mean, and the metric of each trial by its name."""
     weights, errors = blend(margins), margins.alone
     parts = []
     for trial, weight in zip(trials, weights, strict=True):
         if weight > 0:
-            if is_refit or trial.recipe.refits:
+            if trial.recipe.refits:
                 search.refit(trial)
             parts += [_Part(model.ensemble, weight / len(trial.kept), trial.recipe.name) for model in trial.kept]
     names, sign = [trial.recipe.name for trial in trials], -1.0 if margins.maximize else 1.0

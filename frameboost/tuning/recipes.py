@@ -13,7 +13,7 @@ they are then trained on all rows: errors are 4 to 45 % smaller, of two models o
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any
@@ -118,9 +118,15 @@ class Plan:
 
     def without(self, *settings: str) -> Plan:
         """Return the plan without recipes that have one of these settings."""
-        recipes, *rivals = (
-            tuple(each for each in some if not any(map(each.has, settings))) for some in (self.recipes, *self.rivals)
-        )
+        return self.each(lambda some: (recipe for recipe in some if not any(map(recipe.has, settings))))
+
+    def with_refits(self) -> Plan:
+        """Return the plan with at least one model of all rows for each recipe."""
+        return self.each(lambda some: (replace(recipe, refits=max(1, recipe.refits)) for recipe in some))
+
+    def each(self, change: Callable[[Iterable[Recipe]], Iterable[Recipe]]) -> Plan:
+        """Return the plan with changed recipes; ``change`` is called with the recipes and each group of rivals."""
+        recipes, *rivals = (tuple(change(some)) for some in (self.recipes, *self.rivals))
         return replace(self, recipes=recipes, rivals=tuple(rivals))
 
 
@@ -177,10 +183,10 @@ PLANS: Mapping[int, Plan] = {
 }
 
 
-def distinct(recipes: Sequence[Recipe]) -> tuple[Recipe, ...]:
+def distinct(recipes: Iterable[Recipe]) -> list[Recipe]:
     """Return the recipes without duplicates of earlier settings."""
     kept: list[Recipe] = []
     for recipe in recipes:
         if all(recipe.shapes != other.shapes for other in kept):
             kept.append(recipe)
-    return tuple(kept)
+    return kept

@@ -6,6 +6,7 @@ import math
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import CancelledError, ThreadPoolExecutor, as_completed
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import fmean
@@ -150,10 +151,12 @@ class _MustBeFinite:
         self._patience, self._is_finite = patience, False
 
     def __call__(self, round_: int, metrics: Mapping[str, float]) -> None:
-        """Raise `DataError` if no round has had a finite value for as long as early stopping waits."""
+        """Raise `DataError` if no round has had a finite value for as long as early stopping waits, if it does."""
+        if self._patience is None:
+            return
         name, value = list(metrics.items())[-1]
         self._is_finite = self._is_finite or math.isfinite(value)
-        if not self._is_finite and self._patience is not None and round_ >= self._patience:
+        if not self._is_finite and round_ >= self._patience:
             name = name.removeprefix("valid_")
             raise DataError(
                 f"eval_metric {shown(name)} is {value} on that fold after each of {round_} rounds"
@@ -336,23 +339,20 @@ class Trials:
     def _model(self, recipe: Recipe, fold: Fold, more: Settings) -> tuple[Model, float, bool]:
         """Return a model, how long its fit took, and whether the time limit stopped it."""
         start, stop = time.monotonic(), _Stop(self._deadline)
-        settings = {**recipe.of_fold(fold.number), **more}
-        if fold.held_out is None:
+        is_whole, settings = fold.held_out is None, {**recipe.of_fold(fold.number), **more}
+        if is_whole:
             settings["seed"] = self._plan.settings.seed + fold.number
         plan = self._plan.of_part(fold.training, fold.held_out, settings)
         path = saved = None
         if self._checkpoint is not None:
             from frameboost.training.checkpoint import Checkpoint  # late, as numba comes with it
 
-            part = f"all-{fold.number}" if fold.held_out is None else fold.number
+            part = f"all-{fold.number}" if is_whole else fold.number
             path = self._checkpoint / f"{recipe.name}-{plan.settings.learning_rate}-{part}.checkpoint"
             saved = Checkpoint(path, self._checkpoint_every)
-        if fold.held_out is None:
-            model = self._train(plan, callbacks=[stop], checkpoint=saved)
-        else:
-            finite = _MustBeFinite(plan.settings.early_stopping_rounds)
-            with errors_without_fold(fold.number):
-                model = self._train(plan, callbacks=[finite, stop], checkpoint=saved)
+        finite = _MustBeFinite(plan.settings.early_stopping_rounds)
+        with nullcontext() if is_whole else errors_without_fold(fold.number):
+            model = self._train(plan, callbacks=[finite, stop], checkpoint=saved)
         if stop.has_stopped and path is not None:
             path.unlink()  # or it would be taken for finished
         return model, time.monotonic() - start, stop.has_stopped
@@ -376,11 +376,12 @@ class Trials:
             return
         rows = fmean(open_source(fold.training).count_rows() for fold in self.folds if fold.number in trial.models)
         rounds = fmean(model.n_rounds for model in trial.models.values()) * self._rows.count_rows() / rows
-        whole = [Fold(number, self._rows, None, ()) for number in range(max(1, trial.recipe.refits))]
-        most = trial.recipe.of_fold(0).get("n_estimators", self._plan.settings.n_estimators)
-        self._fit(whole, trial, {"early_stopping_rounds": None, "n_estimators": min(max(1, round(rounds)), most)})
-        if len({model.ensemble.trees for model in trial.whole.values()}) == 1:
-            trial.whole = dict([trial.whole.popitem()])
+        n_estimators = min(max(1, round(rounds)), trial.recipe.of_fold(0)["n_estimators"])
+        whole = [Fold(number, self._rows, None, ()) for number in range(trial.recipe.refits)]
+        self._fit(whole, trial, {"early_stopping_rounds": None, "n_estimators": n_estimators})
+        models = list(trial.whole.values())
+        if models and all(model.ensemble.trees == models[0].ensemble.trees for model in models):
+            trial.whole = {0: models[0]}
 
 
 # --- the time limit ---------------------------------------------------------------------------------------------------
