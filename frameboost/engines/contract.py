@@ -285,7 +285,7 @@ class Capabilities:
     takes_trees
         Whether it is a `TreeEngine` that can add other engines' trees to its margins.
     grows_trees
-        Whether it should grow the trees of the fit in one call each.
+        Whether it should grow the trees of the fit, of one output each, in one call each.
     """
 
     takes_batches: bool = False
@@ -342,7 +342,7 @@ class GrownNodes:
     table, goes_left
         int64 (nodes,) and bool: the start of a split's codes in ``goes_left``: whether each goes left.
     gain, cover, value
-        float64 (nodes,): the gain of the split, H, and the value of the node as a leaf.
+        float64 (outputs, nodes): the gain of the split, H, and the value of the node as a leaf, in each output.
     """
 
     feature: IntArray
@@ -359,6 +359,9 @@ class GrownNodes:
 class TreeEngine(Protocol):
     """A `HistogramEngine` that may grow a whole tree in one call, by the same steps."""
 
+    def grows_vector_trees(self, n_trees: int) -> bool:
+        """Whether it should grow the trees of the fit, each for several outputs, in one call each."""
+
     def grow_tree(
         self, shape: TreeShape, penalties: Penalties, shrinkage: float, draws: FeatureDraws | None
     ) -> GrownNodes:
@@ -367,8 +370,8 @@ class TreeEngine(Protocol):
         ``shrinkage`` is the factor of leaf values.
         """
 
-    def add_grown(self, grown: GrownNodes, margin: str, linear: LinearColumns | None) -> None:
-        """Add the value of each row's leaf to its margin, for a tree grown here or by another engine.
+    def add_grown(self, grown: GrownNodes, margins: Sequence[str], linear: LinearColumns | None) -> None:
+        """Add the value of each row's leaf in each output to its margin, for a tree grown here or by another engine.
 
         The tree of a `LinearEngine` may have linear leaves.
         """

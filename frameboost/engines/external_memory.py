@@ -118,7 +118,7 @@ class ExternalMemoryEngine(ArrayEngine):
     def _draw_block(self, sample: Sample, gh: FloatArray, block: Block) -> Stats:
         """Write g and h of the sampled rows of a block, zero for other rows; return their sums."""
         positions = self.positions.of(np.arange(block.start, block.stop)).astype(np.uint32)
-        return sample_gh(sample, self._pairs(block), positions, gh[block.start : block.stop])
+        return sample_gh(sample, self._pairs(block)[np.newaxis], positions, gh[np.newaxis, block.start : block.stop])[0]
 
     def _pairs(self, block: Block, rows: RowNumbers | None = None) -> FloatArray:
         """Return g and h of a block in the current tree, or of some of its rows."""

@@ -853,6 +853,12 @@ def fill_named(  # type: ignore[no-untyped-def]
         histogram, position, missing_left, max_cat_to_onehot, cat_smooth,
         reg_lambda, reg_alpha, max_delta_step, min_child_weight,
     )  # fmt: skip
+    fill_opposite(goes_left, named, missing_left)
+
+
+@kernel(inline="always")
+def fill_opposite(goes_left, named, missing_left):  # type: ignore[no-untyped-def]
+    """Write whether each code goes left: the ``named`` ones opposite to missing values, the others with them."""
     for code in range(len(goes_left)):
         goes_left[code] = missing_left
     for i in range(len(named)):

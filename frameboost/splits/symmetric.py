@@ -23,13 +23,12 @@ from frameboost.splits.search import (
     bounded_score,
     category_candidates,
     category_room,
-    fill_named,
     refuse_few_rows,
     refuse_small_sets,
     split_gain,
 )
 
-__all__ = ["scan_level", "split_level"]
+__all__ = ["scan_level"]
 
 # The H of left sums that are refused: too light for any child.
 _REFUSED = -np.inf
@@ -87,47 +86,6 @@ def scan_level(  # type: ignore[no-untyped-def]
         if gain > best:
             best, feature, position, missing_left = gain, f, at, side
     return best, feature, position, missing_left
-
-
-@kernel
-def split_level(  # type: ignore[no-untyped-def]
-    histograms, indices, summed, offsets, is_categorical, best, stats, max_cat_to_onehot, cat_smooth, reg_lambda,
-    reg_alpha, max_delta_step, min_child_weight,
-):  # fmt: skip
-    """Write the sums of the left children for the split of a level.
-
-    Parameters
-    ----------
-    histograms, indices, summed, offsets, is_categorical, max_cat_to_onehot, cat_smooth, reg_lambda, reg_alpha
-        As for `scan_level`.
-    max_delta_step, min_child_weight
-        As there.
-    best
-        int64 (nodes, 3): the level's feature (-1: no split gains anything), position and whether missing goes left.
-    stats
-        float64 (nodes, 3): the gain of the whole level, and, written, G and H of each node's left child.
-    """
-    feature, position, missing_left = best[0]
-    if feature < 0:
-        return
-    first, last = offsets[feature], offsets[feature + 1]
-    goes_left = np.empty(last - first, dtype=np.bool_)
-    if is_categorical is not None and is_categorical[feature]:
-        fill_named(
-            goes_left, summed[first:last], position, missing_left != 0, max_cat_to_onehot, cat_smooth,
-            reg_lambda, reg_alpha, max_delta_step, min_child_weight,
-        )  # fmt: skip
-    else:
-        for code in range(len(goes_left) - 1):
-            goes_left[code] = code < position
-        goes_left[-1] = missing_left != 0
-    for k in range(len(indices)):
-        histogram, G, H = histograms[indices[k], first:last], 0.0, 0.0
-        for code in range(len(goes_left)):
-            if goes_left[code]:
-                G += histogram[code, 0]
-                H += histogram[code, 1]
-        stats[k, 1], stats[k, 2] = G, H
 
 
 @kernel(no_cpython_wrapper=True)

@@ -30,7 +30,7 @@ from frameboost.splits.search import (
     sort_codes,
 )
 
-__all__ = ["find_vector_splits", "gains_of_outputs", "named_by_outputs", "scan_outputs"]
+__all__ = ["find_vector_splits", "gain_of_output", "gains_of_outputs", "named_by_outputs", "scan_outputs"]
 
 # Steps of power iteration: the axis need not be exact.
 _ITERATIONS = 4
@@ -50,6 +50,12 @@ def _weight(G, H, smoothing, penalties):  # type: ignore[no-untyped-def]
     return leaf_weight(G, H + smoothing, reg_lambda, reg_alpha, max_delta_step) if min_child_weight <= H else 0.0
 
 
+@kernel(inline="always")
+def gain_of_output(GL, HL, G, H, penalties):  # type: ignore[no-untyped-def]
+    """Return the gain of a split in one output, from the sums of the left child and of the node."""
+    return _score(GL, HL, penalties) + _score(G - GL, H - HL, penalties) - _score(G, H, penalties)
+
+
 @kernel
 def gains_of_outputs(left, total, reg_lambda, reg_alpha, max_delta_step, min_child_weight):  # type: ignore[no-untyped-def]
     """Return the gain of a split in each output, float64 (outputs,); their sum is the gain of the split.
@@ -60,14 +66,14 @@ def gains_of_outputs(left, total, reg_lambda, reg_alpha, max_delta_step, min_chi
     gains = np.empty(len(total))
     for k in range(len(total)):
         (G, H), (GL, HL) = total[k], left[k]
-        gains[k] = _score(GL, HL, penalties) + _score(G - GL, H - HL, penalties) - _score(G, H, penalties)
+        gains[k] = gain_of_output(GL, HL, G, H, penalties)
     return gains
 
 
 @kernel
 def scan_outputs(  # type: ignore[no-untyped-def]
-    histograms, indices, offsets, is_categorical, allowed, least_rows, max_cat_to_onehot, max_cat_threshold, cat_smooth,
-    reg_lambda, reg_alpha, max_delta_step, min_child_weight, best, gains,
+    histograms, indices, offsets, is_categorical, allowed, first_feature, least_rows, max_cat_to_onehot,
+    max_cat_threshold, cat_smooth, reg_lambda, reg_alpha, max_delta_step, min_child_weight, best, gains,
 ):  # fmt: skip
     """Search each node's best split over its allowed features.
 
@@ -78,7 +84,7 @@ def scan_outputs(  # type: ignore[no-untyped-def]
         instead of g, if counted.
     indices
         int64 (nodes,): the index of each node's histograms.
-    offsets, is_categorical, allowed, least_rows
+    offsets, is_categorical, allowed, first_feature, least_rows
         As for `frameboost.splits.search.scan_histograms`.
     max_cat_to_onehot, max_cat_threshold, cat_smooth, reg_lambda, reg_alpha, max_delta_step, min_child_weight
         The parameters of those names.
@@ -89,7 +95,7 @@ def scan_outputs(  # type: ignore[no-untyped-def]
         float64 (nodes,), written: the gain.
     """
     penalties = reg_lambda, reg_alpha, max_delta_step, min_child_weight
-    n_features, widest = allowed.shape[1], 0
+    n_features, widest = len(offsets) - 1, 0
     for feature in range(n_features):
         widest = max(widest, offsets[feature + 1] - offsets[feature])
     # One more than the bins, see the last candidate of `_scan_categories`.
@@ -99,12 +105,12 @@ def scan_outputs(  # type: ignore[no-untyped-def]
         counts, n_rows = sums[0], 0.0
         if least_rows is not None:
             counts, sums = sums[len(sums) - 1], sums[: len(sums) - 1]
-            for slot in range(offsets[1]):
+            for slot in range(offsets[0], offsets[1]):
                 n_rows += counts[slot, 0]
-        totals = _totals(sums, offsets[1])
+        totals = _totals(sums, offsets[0], offsets[1])
         best[node, 0], gains[node] = -1, 0.0
         for feature in range(n_features):
-            if not allowed[node, feature]:
+            if not allowed[node, first_feature + feature]:
                 continue
             first, last = offsets[feature], offsets[feature + 1] - 1
             rows = None
@@ -125,11 +131,11 @@ def scan_outputs(  # type: ignore[no-untyped-def]
 
 
 @kernel(no_cpython_wrapper=True)
-def _totals(sums, end):  # type: ignore[no-untyped-def]
-    """Return G and H of a node in each output, float64 (outputs, 2), by the slots of the first feature."""
+def _totals(sums, start, end):  # type: ignore[no-untyped-def]
+    """Return G and H of a node in each output, float64 (outputs, 2), by the slots of one feature."""
     totals = np.zeros((len(sums), 2))
     for k in range(len(sums)):
-        for slot in range(end):
+        for slot in range(start, end):
             totals[k, 0] += sums[k, slot, 0]
             totals[k, 1] += sums[k, slot, 1]
     return totals
@@ -339,7 +345,7 @@ def _find_share(  # type: ignore[no-untyped-def]
 ):  # fmt: skip
     nodes = slice(len(indices) * share // count, len(indices) * (share + 1) // count)
     scan_outputs(
-        histograms, indices[nodes], offsets, is_categorical, allowed[nodes], least_rows, max_cat_to_onehot,
+        histograms, indices[nodes], offsets, is_categorical, allowed[nodes], 0, least_rows, max_cat_to_onehot,
         max_cat_threshold, cat_smooth, reg_lambda, reg_alpha, max_delta_step, min_child_weight, best[nodes],
         gains[nodes],
     )  # fmt: skip

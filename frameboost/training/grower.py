@@ -26,7 +26,7 @@ import numpy as np
 import numpy.typing as npt
 
 from frameboost.binning.bins import Bins
-from frameboost.engines.contract import Engine, GrownNodes, LinearEngine, capabilities_of
+from frameboost.engines.contract import Engine, LinearEngine, capabilities_of
 from frameboost.expressions.grid import Scalar
 from frameboost.parameters.parameters import Parameters
 from frameboost.schema.types import Physical
@@ -131,20 +131,11 @@ class TreeGrower:
         self._max_leaves = parameters.max_leaves or _NO_LIMIT
         self._max_depth = parameters.max_depth or _NO_LIMIT
 
-    def grow(self, root_stats: Stats, target: TreeTarget, shrinkage: float) -> GrownTree:
-        """Grow one tree from the engine's gradients, and add its leaf values to the margins.
-
-        Parameters
-        ----------
-        root_stats
-            G and H of all rows.
-        target
-            The output that the tree is grown for.
-        shrinkage
-            The factor of its leaf values.
-        """
+    def grow(self, root_stats: Sequence[Stats], targets: Sequence[TreeTarget], shrinkage: float) -> list[GrownTree]:
+        """See `frameboost.training.growths.Grower`; for one output."""
+        (totals,), (target,) = root_stats, targets
         renewal, margin = target.renewal, target.margin
-        nodes, steps, leaf_of = self.grow_nodes(OpenNode(0, 0, root_stats), target.min_gain, ahead=renewal is None)
+        nodes, steps, leaf_of = self.grow_nodes(OpenNode(0, 0, totals), target.min_gain, ahead=renewal is None)
         self._set_values(nodes, leaf_of, renewal, shrinkage)
         # The rows of a pruned leaf are in the node where they were grown to, or, with a renewal, have been moved.
         values = {id_: leaf.value for grown, leaf in leaf_of.items() for id_ in (grown, leaf.id)}
@@ -162,7 +153,7 @@ class TreeGrower:
             add_values(engine, values, linear, margin)
         for node in nodes:
             node.sibling = None  # breaks the reference cycle of two siblings, so that they are freed at once
-        return GrownTree(tree, margin, lambda: (steps, values, linear))
+        return [GrownTree(tree, margin, lambda: (steps, values, linear))]
 
     # --- the nodes to split -------------------------------------------------------------------------------------------
 
@@ -423,8 +414,10 @@ class GrownArrays:
 
     Parameters
     ----------
-    grown
-        The nodes, with leaf values.
+    splits
+        Feature, bin, missing direction and left child of each node, shared by the trees of a growth.
+    results
+        Gain, cover and value of each node, those of the output.
     thresholds
         The thresholds of their bins.
     categories
@@ -438,15 +431,10 @@ class GrownArrays:
     __slots__ = ("categories", "feature", "gain", "linear", "nodes", "output", "thresholds")
 
     def __init__(
-        self, grown: GrownNodes, thresholds: BinThresholds, categories: Mapping[int, tuple[int, ...]], output: int,
-        linear: LinearColumns | None,
+        self, splits: Sequence[IntArray], results: Sequence[FloatArray], thresholds: BinThresholds,
+        categories: Mapping[int, tuple[int, ...]], output: int, linear: LinearColumns | None,
     ) -> None:  # fmt: skip
-        g = grown
-        self.feature, self.gain = g.feature.copy(), g.gain.copy()
-        bin_, missing_left, left, cover, value = (
-            each.copy() for each in (g.bin, g.missing_left, g.left, g.cover, g.value)
-        )
-        self.nodes = (self.feature, bin_, missing_left, left, self.gain, cover, value)
+        self.feature, self.gain, self.nodes = splits[0], results[0], (*splits, *results)
         self.thresholds, self.categories, self.output, self.linear = thresholds, categories, output, linear
 
 

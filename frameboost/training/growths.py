@@ -7,10 +7,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import chain
-from typing import Any, cast
+from typing import Protocol, cast
 
 from frameboost.checks.messages import shown
-from frameboost.engines.contract import Engine, Rows, Sample, VectorEngine, capabilities_of
+from frameboost.engines.contract import Engine, Rows, Sample, TreeEngine, VectorEngine, capabilities_of
 from frameboost.ensemble.ensemble import Ensemble
 from frameboost.errors import DataError
 from frameboost.expressions.draws import draw_key
@@ -94,14 +94,16 @@ def choose_growth(
     if linear is not None and engines.initial is not None:
         for tree in engines.initial.trees:
             linear.count(tree.feature, tree.gain)
-    growth: Growth
-    if is_for_all_outputs(parameters, loss):
-        vectors = VectorTreeGrower(training, held_out, search, settings, parameters)
-        growth = TreeForAllOutputs(training, vectors, loss, targets, settings.features, parameters)
+    is_for_all = is_for_all_outputs(parameters, loss)
+    grower: Grower
+    if _are_grown_whole(training, settings, parameters, is_for_all=is_for_all):
+        grower = WholeTreeGrower(training, held_out, search, settings, parameters, linear)
+    elif is_for_all:
+        grower = VectorTreeGrower(training, held_out, search, settings, parameters)
     else:
-        kind = WholeTreeGrower if _are_grown_whole(training, settings, parameters) else TreeGrower
-        grower = kind(training, held_out, search, settings, parameters, linear)
-        growth = TreePerOutput(training, grower, loss, targets, settings.features, parameters, linear)
+        grower = TreeGrower(training, held_out, search, settings, parameters, linear)
+    kind = TreeForAllOutputs if is_for_all else TreePerOutput
+    growth: Growth = kind(training, grower, loss, targets, settings.features, parameters, linear)
     return Dropout(growth, moved, parameters) if parameters.booster == "dart" else growth
 
 
@@ -110,13 +112,17 @@ def is_for_all_outputs(parameters: Parameters, loss: Loss) -> bool:
     return parameters.multi_strategy == "multi_output_tree" and loss.n_outputs > 1
 
 
-def _are_grown_whole(engine: Engine, settings: SplitSettings, parameters: Parameters) -> bool:
+def _are_grown_whole(engine: Engine, settings: SplitSettings, parameters: Parameters, *, is_for_all: bool) -> bool:
     """Whether the engine grows whole trees for a fit: without constraints, counted rows and feature weights."""
-    n_trees = parameters.n_estimators * parameters.num_parallel_tree * settings.n_outputs
     constraints = settings.constraints
     is_free = parameters.tree_method == "hist" and not constraints.is_monotone and constraints.sets is None
     is_free = is_free and settings.penalties.least_rows is None and settings.features.weights is None
-    return is_free and capabilities_of(engine, n_trees).grows_trees
+    if not is_free:
+        return False
+    n_growths = parameters.n_estimators * parameters.num_parallel_tree
+    if is_for_all:
+        return capabilities_of(engine).takes_trees and cast(TreeEngine, engine).grows_vector_trees(n_growths)
+    return capabilities_of(engine, n_growths * settings.n_outputs).grows_trees
 
 
 def renewals_of(rows: Rows, loss: Loss, *, is_weighted: bool) -> dict[int, Renewal]:
@@ -138,11 +144,28 @@ def weights_of_quantiles(rows: Rows, loss: Loss, *, is_weighted: bool) -> dict[i
     }
 
 
+class Grower(Protocol):
+    """Grows a tree started in the engine, for one output or for all."""
+
+    def grow(self, root_stats: Sequence[Stats], targets: Sequence[TreeTarget], shrinkage: float) -> list[GrownTree]:
+        """Grow the tree, and add its leaf values to the margins; return a tree for each output.
+
+        Parameters
+        ----------
+        root_stats
+            G and H of all rows, for each output.
+        targets
+            The outputs that the tree is grown for.
+        shrinkage
+            The factor of its leaf values.
+        """
+
+
 class _Growth:
     """The common part of growths: tree samples, and rounds after which only linear leaves count the trees' gains."""
 
     def __init__(
-        self, engine: Engine, grower: Any, loss: Loss, targets: Sequence[TreeTarget], features: FeatureSampler,
+        self, engine: Engine, grower: Grower, loss: Loss, targets: Sequence[TreeTarget], features: FeatureSampler,
         parameters: Parameters, linear: LinearLeaves | None = None,
     ) -> None:  # fmt: skip
         self._engine, self._grower, self._loss, self._targets = engine, grower, loss, targets
@@ -187,7 +210,7 @@ class TreePerOutput(_Growth):
             for index in range(target.output * parallel, (target.output + 1) * parallel):
                 totals = self._engine.start_tree(target.output, self.sample(round_, index, [target.output]))
                 self.check_finite(totals, round_)
-                yield self._grower.grow(totals, target, shrinkage)
+                yield from self._grower.grow([totals], [target], shrinkage)
 
 
 class TreeForAllOutputs(_Growth):

@@ -54,17 +54,7 @@ class VectorTreeGrower:
     def grow(
         self, root_stats: Sequence[Stats], targets: Sequence[TreeTarget], shrinkage: float
     ) -> list[GrownTree]:  # fmt: skip
-        """Grow the tree started in the engine; return a tree for each output.
-
-        Parameters
-        ----------
-        root_stats
-            G and H of all rows, for each output.
-        targets
-            The outputs that the trees are grown for.
-        shrinkage
-            The factor of their leaf values.
-        """
+        """See `frameboost.training.growths.Grower`; for all outputs."""
         outputs = np.array(root_stats)
         root = OpenNode(0, 0, Stats(*outputs.sum(axis=0).tolist()), outputs=outputs)
         is_renewed, min_gain = targets[0].renewal is not None, max(target.min_gain for target in targets)

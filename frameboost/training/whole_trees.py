@@ -1,4 +1,4 @@
-"""Trees that the engine grows in one call each: the same trees as those of `frameboost.training.grower`."""
+"""Trees that the engine grows in one call each: those of `frameboost.training.grower` and of `vector_trees`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _INVERTED = bytes([1, 0, *range(2, 256)])  # True and False, as bytes
 
 
 class WholeTreeGrower:
-    """Replaces `frameboost.training.grower.TreeGrower` for engines that grow whole trees.
+    """Replaces `TreeGrower` and `VectorTreeGrower` for engines that grow whole trees.
 
     Parameters
     ----------
@@ -51,26 +51,32 @@ class WholeTreeGrower:
         self._thresholds = BinThresholds(search.bins)
         self._bin_of = search.splitter.bin_of
 
-    def grow(self, root_stats: Stats, target: TreeTarget, shrinkage: float) -> GrownTree:
-        """See `TreeGrower.grow`."""
-        p, margin, renewal = self._parameters, target.margin, target.renewal
-        shape = TreeShape(p.max_depth, p.max_leaves, self._settings.least_gain(target.min_gain), p.grow_policy)
+    def grow(self, root_stats: Sequence[Stats], targets: Sequence[TreeTarget], shrinkage: float) -> list[GrownTree]:
+        """See `TreeGrower.grow` and `VectorTreeGrower.grow`."""
+        p, min_gain = self._parameters, max(target.min_gain for target in targets)
+        shape = TreeShape(p.max_depth, p.max_leaves, self._settings.least_gain(min_gain), p.grow_policy)
         grown = self._trees.grow_tree(shape, self._settings.penalties, shrinkage, self._settings.features.draws())
-        if renewal is not None:
-            for leaf, value in renewal.leaf_values(self._engine, shrinkage).items():
-                grown.value[leaf] = value
+        for k, target in enumerate(targets):
+            if target.renewal is not None:
+                for leaf, value in target.renewal.leaf_values(self._engine, shrinkage).items():
+                    grown.value[k, leaf] = value
         categories = self._named(grown) if self._has_categories else {}
         linear = None
         if self._linear is not None:
             number = np.arange(len(grown.feature))
             engine = cast(LinearEngine, self._engine)
-            linear = self._linear.fitted(engine, number, grown.feature, grown.left, grown.value, shrinkage)
-        arrays = GrownArrays(grown, self._thresholds, categories, target.output, linear)
-        repeated = GrownTree.of(arrays, margin, self._bin_of)
+            linear = self._linear.fitted(engine, number, grown.feature, grown.left, grown.value[0], shrinkage)
         for each in (self._trees, *self._walking):
-            each.add_grown(grown, margin, linear)
+            each.add_grown(grown, [target.margin for target in targets], linear)
+        splits = grown.feature.copy(), grown.bin.copy(), grown.missing_left.copy(), grown.left.copy()
+        repeated = []
+        for k, target in enumerate(targets):
+            results = grown.gain[k].copy(), grown.cover[k].copy(), grown.value[k].copy()
+            arrays = GrownArrays(splits, results, self._thresholds, categories, target.output, linear)
+            repeated.append(GrownTree.of(arrays, target.margin, self._bin_of))
         if self._moving:
-            repeated.add_to_margins(self._moving)
+            for tree in repeated:
+                tree.add_to_margins(self._moving)
         return repeated
 
     def _named(self, grown: GrownNodes) -> dict[int, tuple[int, ...]]:

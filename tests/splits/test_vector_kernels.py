@@ -104,7 +104,7 @@ def test_the_split_is_the_best_of_all_candidates(seed):
     allowed = np.ones((3, 4), bool)
     allowed[1, 0] = False
     settings = (onehot, threshold, smooth, *penalties)
-    scan_outputs(histograms, np.arange(3), offsets, is_categorical, allowed, None, *settings, best, gains)
+    scan_outputs(histograms, np.arange(3), offsets, is_categorical, allowed, 0, None, *settings, best, gains)
     for node in range(3):
         candidates = []
         for f in np.flatnonzero(allowed[node]):
@@ -138,12 +138,13 @@ def test_the_example_of_the_module():
 
 def test_shares_of_threads_find_the_same():
     histograms, offsets, is_categorical, penalties = drawn(5)
-    arguments = (histograms, np.arange(3), offsets, is_categorical, np.ones((3, 4), bool), None, 4, 64, 0.0, *penalties)
+    of_features = histograms, np.arange(3), offsets, is_categorical, np.ones((3, 4), bool)
+    settings = None, 4, 64, 0.0, *penalties
     alone, shared = ((np.empty((3, 3), np.int64), np.empty(3)) for _ in range(2))
-    scan_outputs(*arguments, *alone)
+    scan_outputs(*of_features, 0, *settings, *alone)
     workers = Workers(2)
     try:
-        find_vector_splits(workers.team(2), *arguments, *shared, 2)
+        find_vector_splits(workers.team(2), *of_features, *settings, *shared, 2)
     finally:
         workers.close()
     np.testing.assert_array_equal(alone[0], shared[0])

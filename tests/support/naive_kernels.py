@@ -44,8 +44,9 @@ TESTED_OTHERWISE = {
         "complete_histograms gather_entries write_entries",  # dense codes
         "engines/memory/test_star": "add_packed_by_key write_numbers compute_numbers add_by_key look_up count_rows "
         "order_by_key take_sides write_records",  # numpy.add.at, and trees of the joined frame
-        "engines/memory/test_trees": "add_by_node add_by_side add_grown_leaves add_tree fill_named fill_side "
-        "fill_sides grow_tree part_drawn search_level split_level",  # trees grown level by level, and in one call
+        "engines/memory/test_trees": "add_by_node add_by_side add_grown_leaves add_tree fill_named fill_opposite "
+        "fill_side fill_sides grow_tree grow_vector_tree part_drawn "
+        "search_level",  # trees grown level by level, and in one call
         "engines/test_programs": "exponentials logarithms compute_gh compute_shares compute_to exp_of log_of",
         "engines/test_same_trees": "take_rows",  # engines of queries
         "model/test_calibration": "pool_adjacent_violators",  # scikit-learn's isotonic regression
@@ -57,7 +58,8 @@ TESTED_OTHERWISE = {
         "splits/test_kernels": "best_score split_gain",
         "splits/test_scans": "category_candidates scan_bounded_numbers",  # by hand, and `scan_numbers`
         "splits/test_splitting": "subtract_from_parents subtract_slots",  # sums over the rows
-        "splits/test_vector_kernels": "find_vector_splits gains_of_outputs named_by_outputs scan_outputs",
+        "splits/test_vector_kernels": "find_vector_splits gain_of_output gains_of_outputs named_by_outputs "
+        "scan_outputs",
         "training/test_approx": "bin_nodes sum_below",  # cuts by the definition
         "training/test_constraints": "bounded_gain bounded_score bounded_weight bounded_weights fill_block move_rows "
         "part_block scan_column split_score",  # a plain twin of trees

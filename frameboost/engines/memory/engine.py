@@ -84,7 +84,8 @@ class ArrayEngine(FrameEngine):
         self.gradients = gradients(workers, self.constants, storage)
         self.row_numbers: npt.NDArray[np.uint32] | None = None  # the user's, once rows are in another order
         self._positions: npt.NDArray[np.uint32] | None = None  # that rows are drawn by, if they are
-        self.margin_arrays: dict[str, Margins] = {}
+        self.margin_arrays: dict[str, Margins] = {}  # the rows of the next
+        self._all_margins: FloatArray = np.empty((0, 0))
         self._role_arrays: tuple[pl.DataFrame | None, dict[str, FloatArray | None]] = None, {}  # of which rows
         self._others: dict[str, FloatArray] = {}  # what is computed beside the gradients
         self.may_have_samples = True  # whether trees to come may be grown on samples
@@ -278,11 +279,18 @@ class ArrayEngine(FrameEngine):
         """Return the margins of that name, a view to modify in place."""
         return self.margin_arrays[name]
 
+    def margins_of(self, names: Sequence[str]) -> FloatArray:
+        """Return the margins of successive names, (margins, rows), a view to modify in place."""
+        first = list(self.margin_arrays).index(names[0])
+        margins: FloatArray = self._all_margins[first : first + len(names)]
+        return margins
+
     def start_margins(self, margins: Mapping[str, Expression]) -> None:
         """See `Engine.start_margins`."""
         # A constant needs no query over all rows.
         numbers = {name: pl.select(each.to_polars()).item() for name, each in margins.items() if not each.columns}
-        started = {name: self.storage.empty((self.n_rows,), np.float64, is_rewritten=True) for name in margins}
+        self._all_margins = self.storage.empty((len(margins), self.n_rows), np.float64, is_rewritten=True)
+        started = dict(zip(margins, self._all_margins, strict=True))
         for name, value in numbers.items():
             started[name][:] = value
         computed = {name: each for name, each in margins.items() if each.columns}
@@ -326,7 +334,7 @@ class ArrayEngine(FrameEngine):
         if sample is not None:
             if self._of_sample is None:  # kept from tree to tree: fresh memory is slow
                 self._of_sample = self.storage.empty(self.tree_gh.shape, np.float64, is_rewritten=True)
-            totals = self.draw_sample(sample, self.tree_gh, self._of_sample)
+            (totals,) = self.draw_sample(sample, self.tree_gh[np.newaxis], self._of_sample[np.newaxis])
             self.drawn_gh = self._of_sample
         self.give_to_root()
         self.may_have_samples = sample is not None  # all trees of a fit are grown on samples, or none
@@ -357,12 +365,12 @@ class ArrayEngine(FrameEngine):
         """Assign all rows to the root of the new tree."""
         self.reset_nodes()
 
-    def draw_sample(self, sample: Sample, gh: FloatArray, out: FloatArray) -> Stats:
-        """Write the pairs of a sample; return the sums."""
+    def draw_sample(self, sample: Sample, gh: FloatArray, out: FloatArray) -> list[Stats]:
+        """Write the pairs of a sample, float64 (outputs, rows, 2); return the sums of each output."""
         if self._positions is None:
             numbers = np.arange(self.n_rows) if self.row_numbers is None else self.row_numbers
             self._positions = self.positions.of(numbers).astype(np.uint32)
-        return sample_gh(sample, gh, self._positions, out, self.workers, self.gradients.gh)
+        return sample_gh(sample, gh, self._positions, out, self.workers)
 
     def forget_order(self, order: npt.NDArray[np.uint32]) -> None:
         """Drop state that depends on row order before the rows are reordered; for samples, keep row numbers."""
@@ -393,6 +401,7 @@ class MemoryEngine(ArrayEngine):
     partition: RowPartition
     _trees: TreeKernels | None = None
     _grown: GrownNodes | None = None
+    _totals: list[Stats]  # of each output of the tree
     _kept_numbers: Numbers | None = None
     _vector_gh: FloatArray  # g and h of a tree for all outputs, (outputs, rows, 2)
     _vector_sample: FloatArray | None = None  # the memory of those of samples
@@ -468,7 +477,8 @@ class MemoryEngine(ArrayEngine):
     def start_tree(self, output: int, sample: Sample | None = None) -> Stats:
         """See `Engine.start_tree`."""
         self._are_all_outputs = False
-        self._totals = totals = super().start_tree(output, sample)
+        totals = super().start_tree(output, sample)
+        self._totals = [totals]
         if sample is not None and self._trees is None:
             self.partition.set_apart(self.tree_gh)
         self.binned.start_tree(self.summed_gh, lambda: self.gradients.scale(output))
@@ -480,11 +490,10 @@ class MemoryEngine(ArrayEngine):
         if sample is not None:
             if self._vector_sample is None:  # kept from tree to tree: fresh memory is slow
                 self._vector_sample = self.storage.empty(self._vector_gh.shape, np.float64, is_rewritten=True)
-            both = zip(self._vector_gh, self._vector_sample, strict=True)
-            totals = [self.draw_sample(sample, gh, out) for gh, out in both]
+            totals = self.draw_sample(sample, self._vector_gh, self._vector_sample)
             self._vector_gh = self._vector_sample
         self.drawn_gh = self._vector_gh[0]  # which rows are in the sample
-        self._is_counted, self._are_all_outputs = False, True
+        self._totals, self._is_counted, self._are_all_outputs = totals, False, True
         self.give_to_root()
         self.may_have_samples = sample is not None
         self.binned.start_tree(self.tree_gh, lambda: None)
@@ -503,35 +512,40 @@ class MemoryEngine(ArrayEngine):
             grows_trees=takes_trees and n_trees > 0 and not are_in_levels(n_trees),
         )  # fmt: skip
 
+    def grows_vector_trees(self, n_trees: int) -> bool:
+        """See `TreeEngine.grows_vector_trees`."""
+        return not are_in_levels(n_trees, for_all_outputs=True)
+
     def grow_tree(
         self, shape: TreeShape, penalties: Penalties, shrinkage: float, draws: FeatureDraws | None
     ) -> GrownNodes:
         """See `TreeEngine.grow_tree`."""
         if self._trees is None:
-            self._trees = TreeKernels(self.binned, shape, penalties, self.workers)
-        self._grown = self._trees.grow(self._totals, self.tree_gh, draws, self.partition, shape.least_gain, shrinkage)
+            self._trees = TreeKernels(self.binned, shape, penalties, self.workers, len(self._totals))
+        gh = self.pairs_of_tree()
+        self._grown = self._trees.grow(self._totals, gh, draws, self.partition, shape.least_gain, shrinkage)
         return self._grown
 
-    def add_grown(self, grown: GrownNodes, margin: str, linear: LinearColumns | None) -> None:
+    def add_grown(self, grown: GrownNodes, names: Sequence[str], linear: LinearColumns | None) -> None:
         """See `TreeEngine.add_grown`."""
-        is_own, margins = grown is self._grown, self.margins(margin)
+        is_own, margins = grown is self._grown, self.margins_of(names)
         if linear:
             leaves = np.flatnonzero(grown.left < 0)
-            values = grown.value[leaves]
+            values = grown.value[0, leaves]
             node_of = None if is_own else self._nodes_of_rows(grown)
-            self._numbers.add(linear.among(leaves, values), values, margins, node_of)
+            self._numbers.add(linear.among(leaves, values), values, margins[0], node_of)
         elif is_own:
             self.partition.add_values(grown.value, margins)
         else:
             self._walk(grown, grown.value, margins)
 
     def _nodes_of_rows(self, grown: GrownNodes) -> IntArray:
-        numbers = np.zeros(self.n_rows)
-        self._walk(grown, np.arange(len(grown.feature), dtype=np.float64), numbers)
-        return numbers.astype(np.int64)
+        numbers: FloatArray = np.zeros((1, self.n_rows))
+        self._walk(grown, np.arange(len(grown.feature), dtype=np.float64)[np.newaxis], numbers)
+        return np.asarray(numbers[0], np.int64)
 
     def _walk(self, grown: GrownNodes, values: FloatArray, out: FloatArray) -> None:
-        """Add the leaf value of each row."""
+        """Add ``values``, (outputs, nodes), of each row's leaf to ``out``, (outputs, rows)."""
         assert self.binned.in_one is not None
         codes, _ = self.binned.in_one
         count = self.workers.count(len(codes), ROWS_PER_TASK)

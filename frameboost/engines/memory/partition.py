@@ -243,11 +243,13 @@ class RowPartition:
         add_by_side(team, codes, indices, splits.goes_left, starts, self.rows, parts, firsts, sides, margins)
 
     def add_values(self, values: FloatArray, margins: FloatArray) -> None:
-        """Add ``values``, float64 (nodes,), to the margins of the rows after `set_leaves`, on this thread."""
+        """Add ``values``, (outputs, nodes), to the margins, (outputs, rows), after `set_leaves`, on this thread."""
         if isinstance(self._waiting, GrownSplits):
             self._waiting.add_values(values, self.rows, margins)
-        else:
-            add_by_node(self._workers.team(1), margins, self.rows, self.pieces, np.array([0, len(self.pieces)]), values)
+            return
+        team, firsts = self._workers.team(1), np.array([0, len(self.pieces)])
+        for of_output, margin in zip(values, margins, strict=True):
+            add_by_node(team, margin, self.rows, self.pieces, firsts, of_output)
 
     def leaves(self) -> dict[int, RowNumbers]:
         """Return the rows of each nonempty leaf, without those set apart."""
@@ -404,7 +406,7 @@ class GrownSplits:
         yield self.codes, self.grown.feature[self._numbers]
 
     def add_values(self, values: FloatArray, rows: RowNumbers, margins: FloatArray) -> None:
-        """Add the ``values`` of leaves, float64 (nodes of the tree,), to the margins of their rows."""
+        """Add the ``values`` of leaves, float64 (outputs, nodes of the tree), to the margins of their rows."""
         grown = self.grown
         add_grown_leaves(
             self.codes, grown.feature, grown.left, grown.table, grown.goes_left, rows, self.pieces, self.n_parted,
@@ -710,7 +712,7 @@ def add_by_side(  # type: ignore[no-untyped-def]
 def add_grown_leaves(  # type: ignore[no-untyped-def]
     columns, feature, left, table, goes_left, rows, pieces, n_parted, values, margins
 ):
-    """Add the leaf values of a tree to the margins (float64) of its rows.
+    """Add the leaf values of a tree to the margins of its rows.
 
     Parameters
     ----------
@@ -720,20 +722,22 @@ def add_grown_leaves(  # type: ignore[no-untyped-def]
         See `frameboost.engines.contract.GrownNodes`.
     pieces, n_parted
         int64 (pieces, 3): the node, start and stop of ``n_parted`` ranges of leaves, then of nodes of two leaves.
-    values
-        float64 (nodes,).
+    values, margins
+        float64 (outputs, nodes), and float64 (outputs, rows), added to.
     """
-    for k in range(n_parted):
-        value = values[pieces[k, 0]]
-        for i in range(np.uint64(pieces[k, 1]), np.uint64(pieces[k, 2])):
-            margins[np.uint64(rows[i])] += value
-    for k in range(n_parted, len(pieces)):
-        node = pieces[k, 0]
-        column, is_left = columns[feature[node]], goes_left[table[node] :]
-        left_value, right_value = values[left[node]], values[left[node] + 1]
-        for i in range(np.uint64(pieces[k, 1]), np.uint64(pieces[k, 2])):
-            row = np.uint64(rows[i])
-            margins[row] += left_value if is_left[np.uint64(column[row])] else right_value
+    for output in range(np.uint64(len(values))):
+        of_output = values[output]
+        for k in range(n_parted):
+            value = of_output[pieces[k, 0]]
+            for i in range(np.uint64(pieces[k, 1]), np.uint64(pieces[k, 2])):
+                margins[output, np.uint64(rows[i])] += value
+        for k in range(n_parted, len(pieces)):
+            node = pieces[k, 0]
+            column, is_left = columns[feature[node]], goes_left[table[node] :]
+            left_value, right_value = of_output[left[node]], of_output[left[node] + 1]
+            for i in range(np.uint64(pieces[k, 1]), np.uint64(pieces[k, 2])):
+                row = np.uint64(rows[i])
+                margins[output, row] += left_value if is_left[np.uint64(column[row])] else right_value
 
 
 # --- the same of few rows by numpy ------------------------------------------------------------------------------------

@@ -35,51 +35,47 @@ def sample_gh(
     positions: npt.NDArray[np.uint32],
     out: FloatArray,
     workers: Workers | None = None,
-    of_outputs: FloatArray | None = None,
-) -> Stats:
-    """Write g and h of the rows of a sample, zero for other rows, to ``out``; return their exact sums.
+) -> list[Stats]:
+    """Write g and h of the rows of a sample, zero for other rows, to ``out``; return the exact sums of each output.
 
     Parameters
     ----------
     sample
         The sample.
     gh
-        float64 (rows, 2): g and h of the rows.
+        float64 (outputs, rows, 2): g and h of the rows, in each output of the tree.
     positions
         The positions of the rows, modulo 2³², which are hashed for the draw.
     out
-        float64 (rows, 2), written.
+        float64 (outputs, rows, 2), written.
     workers
         Threads to use; None for the caller's alone.
-    of_outputs
-        float64 (outputs, rows, 2): g and h of all outputs of the tree, which a sample for several reads.
     """
+    n_outputs, n_rows, _ = gh.shape
     if sample.share is not None:
-        count = 1 if workers is None else workers.count(len(gh), VALUES_PER_TASK)
-        team, totals = NO_TEAM if workers is None else workers.team(count), np.empty((count, 2))
+        count = 1 if workers is None else workers.count(n_rows, VALUES_PER_TASK)
+        team, totals = NO_TEAM if workers is None else workers.team(count), np.empty((count, n_outputs, 2))
         # Draws are multiples of 2^-32: one is below the share if that multiple is below the share of 2^32.
         draw_gh(team, gh, positions, sample.key, math.ceil(sample.share * 2**32), out, totals)
-        return Stats(*totals.sum(axis=0).tolist())
-
-    outputs = enumerate([] if of_outputs is None else of_outputs)
-    columns = {f"{name}_{k}": pair[:, each] for k, pair in outputs for each, name in enumerate("gh")}
-    columns |= {"g": gh[:, 0], "h": gh[:, 1]}
+        return [Stats(*each) for each in totals.sum(axis=0).tolist()]
 
     def compute(slice_: tuple[int, int]) -> None:
         for start, stop in pairwise([*range(*slice_, _BLOCK), slice_[1]]):
-            block = {name: values[start:stop] for name, values in columns.items()}
-            block["draw"] = draws(positions[start:stop], sample.key)
-            _compute(sample, block, out[start:stop])
+            block, drawn = gh[:, start:stop], draws(positions[start:stop], sample.key)
+            columns = {f"{name}_{k}": of_output[:, each] for k, of_output in enumerate(block)
+                       for each, name in enumerate("gh")}  # fmt: skip
+            for of_output, written in zip(block, out[:, start:stop], strict=True):
+                _compute(sample, {**columns, "g": of_output[:, 0], "h": of_output[:, 1], "draw": drawn}, written)
 
     if workers is None:
-        compute((0, len(gh)))
+        compute((0, n_rows))
     else:
-        workers.each(workers.slices(len(gh), VALUES_PER_TASK), compute)
-    return Stats(*gh_totals(out, len(out)))
+        workers.each(workers.slices(n_rows, VALUES_PER_TASK), compute)
+    return [Stats(*gh_totals(each, n_rows)) for each in out]
 
 
 def _compute(sample: Sample, columns: Mapping[str, FloatArray], out: FloatArray) -> None:
-    """Write the values of the sample's expressions to ``out``."""
+    """Write the values of the sample's expressions to ``out``, (rows, 2)."""
     program = _program(cast("Hashable", sample.g), cast("Hashable", sample.h))
     for k, values in enumerate(evaluate(program, [columns[name] for name in program.columns])):
         expression = (sample.g, sample.h)[k]
@@ -114,17 +110,19 @@ def hash_of(value, key):  # type: ignore[no-untyped-def]
 
 @kernel(fastmath={"reassoc"})
 def _draw_share(gh, positions, key, limit, out, totals, share):  # type: ignore[no-untyped-def]
-    n_rows, count = len(gh), len(totals)
-    total_g = total_h = 0.0  # on grids, and so exact in any order
-    for i in range(np.uint64(n_rows * share // count), np.uint64(n_rows * (share + 1) // count)):
-        x = hash_of(positions[i], key)
-        g, h = gh[i, 0], gh[i, 1]
-        if x >= limit:
-            g = h = 0.0
-        out[i, 0], out[i, 1] = g, h
-        total_g += g
-        total_h += h
-    totals[share, 0], totals[share, 1] = total_g, total_h
+    n_rows, count = gh.shape[1], len(totals)
+    for output in range(np.uint64(len(gh))):
+        pairs, drawn = gh[output], out[output]
+        total_g = total_h = 0.0  # on grids, and so exact in any order
+        for i in range(np.uint64(n_rows * share // count), np.uint64(n_rows * (share + 1) // count)):
+            x = hash_of(positions[i], key)
+            g, h = pairs[i, 0], pairs[i, 1]
+            if x >= limit:
+                g = h = 0.0
+            drawn[i, 0], drawn[i, 1] = g, h
+            total_g += g
+            total_h += h
+        totals[share, output, 0], totals[share, output, 1] = total_g, total_h
 
 
 _drawing = outlined(_draw_share)
@@ -139,13 +137,13 @@ def draw_gh(team, gh, positions, key, limit, out, totals):  # type: ignore[no-un
     team
         The threads (see `frameboost.runtime.team`).
     gh
-        float64 (rows, 2): g and h.
+        float64 (outputs, rows, 2): g and h.
     positions
         uint32 (rows,): hashed with the ``key``.
     out
-        float64 (rows, 2), written.
+        float64 (outputs, rows, 2), written.
     totals
-        float64 (shares, 2), written: the sums over each share of the rows.
+        float64 (shares, outputs, 2), written: the sums over each share of the rows.
     """
     share_out(team, _drawing((gh, positions, key, limit, out, totals)), len(totals))
 

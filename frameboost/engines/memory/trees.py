@@ -12,11 +12,16 @@ before, with its histograms still in the cache. There is one range per thread, a
 
 Example: two threads have the features 0 to 4 and 5 to 9 of a level with nodes 1 and 2, and node 2 has fewer rows::
 
-    item 0 sums of node 2, features 0-4; node 1: parent - node 2; best splits of nodes 1 and 2 on features 0-4 item 1
-    the same with features 5-9 then the split of each node with the larger gain; the first if equal
+    item 0    sums of node 2, features 0-4; node 1: parent - node 2; best splits of nodes 1 and 2 on features 0-4
+    item 1    the same with features 5-9
+    then      the split of each node with the larger gain; the first if equal
+
+A tree for all outputs has a histogram for each output in each node, one after the other, and sums gains over outputs.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -29,11 +34,12 @@ from frameboost.engines.memory.sampling import hash_of, keep_drawn
 from frameboost.runtime.kernel import CompileLater, kernel
 from frameboost.runtime.team import do_alone, outlined, share_out
 from frameboost.runtime.workers import Workers
-from frameboost.splits.search import fill_named, leaf_weight, scan_histograms, subtract_slots
+from frameboost.splits.search import fill_named, fill_opposite, leaf_weight, scan_histograms, subtract_slots
 from frameboost.splits.split import BoolArray, FloatArray, IntArray, Penalties, Stats
-from frameboost.splits.symmetric import scan_level, split_level
+from frameboost.splits.symmetric import scan_level
+from frameboost.splits.vector import gain_of_output, named_by_outputs, scan_outputs
 
-__all__ = ["TreeKernels", "add_tree", "are_in_levels", "grow_tree"]
+__all__ = ["TreeKernels", "add_tree", "are_in_levels", "grow_tree", "grow_vector_tree"]
 
 
 # Nodes that there is room for at first: twice as many as a tree of depth 6 has.
@@ -42,12 +48,12 @@ FIRST_NODES = 255
 _ALL_FEATURES, _NO_KEYS = (1.0, 1.0, 1.0), (0, 0, 0)
 
 
-def are_in_levels(n_trees: int) -> bool:
-    """Whether to grow the trees of a fit level by level, because compiling `grow_tree` does not pay off for them.
+def are_in_levels(n_trees: int, *, for_all_outputs: bool = False) -> bool:
+    """Whether to grow the trees of a fit level by level, because compiling the kernel does not pay off for them.
 
     A fit with early stopping counts with all its trees.
     """
-    return _compiling_later.spend(n_trees)
+    return (_compiling_vectors_later if for_all_outputs else _compiling_later).spend(n_trees)
 
 
 class TreeKernels:
@@ -61,13 +67,17 @@ class TreeKernels:
         The limits of the trees, and the parameters of gains.
     workers
         The threads, which share levels.
+    n_outputs
+        The number of outputs of each tree.
     """
 
-    def __init__(self, binned: BinnedColumns, shape: TreeShape, penalties: Penalties, workers: Workers) -> None:
+    def __init__(
+        self, binned: BinnedColumns, shape: TreeShape, penalties: Penalties, workers: Workers, n_outputs: int
+    ) -> None:
         layout = binned.layout
         assert binned.in_one is not None
         self._codes, self._columns = binned.in_one
-        self._workers = workers
+        self._workers, self._n_outputs = workers, n_outputs
         self._n_threads = workers.n_jobs if self._codes.size >= CODES_PER_TEAM else 1
         self._ranges = _ranges_of(np.diff(layout.offsets), layout.is_categorical, len(self._codes), self._n_threads)
         self._offsets = layout.offsets
@@ -80,7 +90,7 @@ class TreeKernels:
             p.reg_lambda, p.reg_alpha, p.max_delta_step, p.min_child_weight,
         )  # fmt: skip
         # The operating system allocates a histogram when it is first written to.
-        self._histograms = np.empty((FIRST_NODES // 4 + 1, layout.n_slots, 2))
+        self._histograms = np.empty((FIRST_NODES // 4 + 1, n_outputs * layout.n_slots, 2))
         self._splits_alone = None if shape.grow_policy == "symmetric" else True
         self._summed = None if self._splits_alone else np.empty((layout.n_slots, 2))
         self._tables = np.empty(FIRST_NODES // 2 * int(np.diff(layout.offsets).max(initial=0)) + 1, np.bool_)
@@ -88,30 +98,38 @@ class TreeKernels:
 
     def _make_room(self, n_nodes: int) -> None:
         self._nodes, self._sums = np.empty((n_nodes, N_FIELDS), np.int64), np.empty((n_nodes, N_SUMS))
-        self._bounds = None if self._monotone is None else np.tile([-np.inf, np.inf], (n_nodes, 1))
+        self._outputs = None if self._n_outputs == 1 else np.empty((4, self._n_outputs, n_nodes))
+        self._results = np.empty((3, self._n_outputs, n_nodes))
+        self._bounds = None if self._monotone is None else np.tile([-np.inf, np.inf], (self._n_outputs * n_nodes, 1))
         self._allowed = np.ones((n_nodes, len(self._offsets) - 1), np.bool_)
         self._leaves = np.empty((n_nodes, 3), np.int64)
 
     def grow(
-        self, totals: Stats, gh: FloatArray, draws: FeatureDraws | None, partition: RowPartition, least_gain: float,
-        shrinkage: float,
+        self, totals: Sequence[Stats], gh: FloatArray, draws: FeatureDraws | None, partition: RowPartition,
+        least_gain: float, shrinkage: float,
     ) -> GrownNodes:  # fmt: skip
         """Grow a tree from the pairs of all rows and their ``totals``, and store its leaves in the partition.
+
+        ``gh`` is float64 (outputs, rows, 2); ``totals`` are the sums of each output.
 
         ``least_gain`` is the minimum gain of its splits, which differs between outputs; ``shrinkage`` is the factor of
         leaf values.
         """
         scoring = *self._scoring, least_gain, shrinkage
         drawn = (_ALL_FEATURES, _NO_KEYS) if draws is None else (draws.shares, draws.keys)
-        team = self._workers.team(self._n_threads)
+        team, grow = self._workers.team(self._n_threads), grow_tree if self._outputs is None else grow_vector_tree
         while True:
-            self._sums[0, SUM_G], self._sums[0, SUM_H] = totals
+            if self._outputs is None:
+                self._sums[0, SUM_G], self._sums[0, SUM_H] = totals[0]
+            else:
+                self._sums[0, SUM_G : SUM_H + 1] = np.sum(totals, axis=0)
+                self._outputs[_G : _H + 1, :, 0] = np.transpose(totals)
             rows = partition.rows_to_write()
-            n_nodes, n_parted, n_waiting = grow_tree(
+            n_nodes, n_parted, n_waiting = grow(
                 team, self._ranges, (ADDITIONS_PER_LEVEL, MOVED_ROWS_PER_LEVEL), self._codes, self._columns, rows,
                 gh, self._offsets, self._is_categorical, self._monotone, self._bounds, drawn, self._allowed,
                 self._shape, scoring, self._histograms, self._splits_alone, self._summed, self._tables, self._nodes,
-                self._sums, self._leaves,
+                self._sums, self._outputs, self._results, self._leaves,
             )  # fmt: skip
             if n_nodes:
                 break
@@ -121,7 +139,7 @@ class TreeKernels:
                 self._histograms = np.empty((2 * len(self._histograms), *self._histograms.shape[1:]))
             else:
                 self._tables = np.empty(2 * len(self._tables), np.bool_)
-        nodes, sums = self._nodes[:n_nodes], self._sums[:n_nodes]
+        nodes, (gain, cover, value) = self._nodes[:n_nodes], self._results[:, :, :n_nodes]
         grown = GrownNodes(
             feature=nodes[:, FEATURE],
             bin=nodes[:, BIN],
@@ -129,9 +147,9 @@ class TreeKernels:
             left=nodes[:, LEFT],
             table=nodes[:, TABLE],
             goes_left=self._tables,
-            gain=sums[:, GAIN],
-            cover=sums[:, SUM_H],
-            value=sums[:, VALUE],
+            gain=gain,
+            cover=cover,
+            value=value,
         )
         partition.set_leaves(GrownSplits(self._leaves[: n_parted + n_waiting], n_parted, grown, self._columns))
         return grown
@@ -160,8 +178,11 @@ FEATURE, BIN, MISSING_LEFT, LEFT, TABLE, _START, _STOP, _DEPTH, _HISTOGRAM, N_FI
 _ABOVE = _HISTOGRAM  # of a grown node: its parent
 # Where the rows of a node start and stop that are still where its parent's are.
 _NOWHERE = np.int64(-1)
-# Its gain, the sums of its left child, those of its rows, and its value as a leaf.
-GAIN, _LEFT_G, _LEFT_H, SUM_G, SUM_H, VALUE, N_SUMS = range(7)
+# Its gain, the sums of its left child and those of its rows, over all outputs.
+GAIN, _LEFT_G, _LEFT_H, SUM_G, SUM_H, N_SUMS = range(6)
+# The sums of a tree for all outputs in each, and the results in each: gain, H, and value as a leaf.
+_G, _H, _GL, _HL = range(4)
+_GAINS, _COVERS, _VALUES = range(3)
 # Counts of the growth: histograms that are free again, nodes, histograms that have been used, the end of the
 # tables, nodes that have a split; and of this step nodes that may be split, and those that are summed from their rows.
 _FREE, NODES, HISTOGRAMS, TABLES, _CANDIDATES, _OPEN, _SUMMED, _N_COUNTS = range(8)
@@ -171,9 +192,21 @@ _POLICIES = {"depthwise": DEPTHWISE, "lossguide": LOSSGUIDE, "symmetric": SYMMET
 
 
 @kernel
-def grow_tree(  # type: ignore[no-untyped-def]
+def grow_tree(*arguments):  # type: ignore[no-untyped-def]
+    """Grow a tree for one output: see `_grow`."""
+    return _grow(*arguments)
+
+
+@kernel
+def grow_vector_tree(*arguments):  # type: ignore[no-untyped-def]
+    """Grow a tree for all outputs: see `_grow`."""
+    return _grow(*arguments)
+
+
+@kernel(no_cpython_wrapper=True)
+def _grow(  # type: ignore[no-untyped-def]
     team, ranges, fewest, codes, columns, rows, gh, offsets, is_categorical, monotone, bounds, draws, allowed,
-    shape, scoring, histograms, splits_alone, summed, tables, nodes, sums, leaves,
+    shape, scoring, histograms, splits_alone, summed, tables, nodes, sums, outputs, results, leaves,
 ):  # fmt: skip
     """Grow a tree; return the number of nodes, of ranges of leaves, and of splits left to carry out.
 
@@ -192,10 +225,10 @@ def grow_tree(  # type: ignore[no-untyped-def]
     rows
         uint32 (2 rows,), written: row numbers, contiguous by leaf, or by two leaves, in one half.
     gh
-        float64 (rows, 2): g and h.
+        float64 (outputs, rows, 2): g and h.
     offsets, is_categorical, monotone, bounds
         As for `scan_histograms`. The last two are None, or 0 for all features and infinite for the maximum number of
-        nodes.
+        nodes times outputs.
     draws
         The shares and keys of `frameboost.engines.contract.FeatureDraws`.
     allowed
@@ -206,7 +239,7 @@ def grow_tree(  # type: ignore[no-untyped-def]
         The parameters max_cat_to_onehot, max_cat_threshold, cat_smooth, reg_lambda, reg_alpha, max_delta_step,
         min_child_weight, the minimum gain of a split, and the factor of leaf values.
     histograms
-        float64 (histograms, slots, 2), written.
+        float64 (histograms, outputs x slots, 2), written.
     splits_alone, summed
         True and None if splits differ between nodes; for a symmetric tree None and float64 (slots, 2), written: the
         histogram of a level. None excludes code from compilation.
@@ -215,6 +248,11 @@ def grow_tree(  # type: ignore[no-untyped-def]
         level of a symmetric tree share one table.
     nodes, sums
         int64 (nodes, `N_FIELDS`) and float64 (nodes, `N_SUMS`), written; the caller sets G and H of the root.
+    outputs
+        None for a tree for one output; otherwise float64 (4, outputs, nodes), written: G and H of each node and of its
+        left child. The caller sets those of the root.
+    results
+        float64 (3, outputs, nodes), written: gain, H, and value as a leaf.
     leaves
         int64 (nodes, 3), written: node, start and stop of the ranges of leaves, then of the nodes with splits left to
         carry out.
@@ -239,8 +277,8 @@ def grow_tree(  # type: ignore[no-untyped-def]
             _draw_by_node(draws, of_tree, nodes, opened[: counts[_OPEN]], policy, allowed)
         search_level(
             team, ranges, fewest[0], codes, rows, gh, offsets, is_categorical, allowed, monotone, bounds, scoring,
-            histograms, splits_alone, summed, parts, room[4, : counts[_SUMMED]], room[5], room[6, : counts[_OPEN]],
-            best, stats,
+            histograms, splits_alone, summed, outputs, parts, room[4, : counts[_SUMMED]], room[5],
+            room[6, : counts[_OPEN]], best, stats,
         )  # fmt: skip
         _keep_splits(policy, scoring, nodes, sums, opened, best[0], stats[0], counts, free, candidates)
         n_batch = _take(candidates, policy, max_leaves - n_leaves, sums, counts, batch)
@@ -263,18 +301,26 @@ def grow_tree(  # type: ignore[no-untyped-def]
             tables,
             parts,
             room[3:],
+            outputs,
         )
         if not is_last:
             _part(team, fewest[1], columns, rows, tables, parts[:n_batch], room[3:], each)
-        _divide(nodes, sums, batch[:n_batch], counts, room[5], half, is_last)
+        if summed is not None or outputs is not None:
+            _sum_left(offsets, histograms, nodes, batch[:n_batch], tables, sums, outputs)
+        _divide(nodes, sums, batch[:n_batch], counts, room[5], half, is_last, outputs)
         if is_last:
             break
-    n_parted, n_waiting = _close(nodes, sums, scoring, counts, leaves)
+    n_parted, n_waiting = _close(nodes, counts, leaves)
+    if outputs is None:
+        _set_results(nodes, sums, scoring, counts, results)
+    else:
+        _set_results_of_outputs(nodes, outputs, scoring, counts, results)
     return counts[NODES], n_parted, n_waiting
 
 
-# A tree takes 0.1 (a stump) to 2 ms longer in levels.
+# A tree takes 0.1 (a stump) to 2 ms longer in levels, one for all outputs 1 to 4 ms.
 _compiling_later = CompileLater(grow_tree, most=2000)
+_compiling_vectors_later = CompileLater(grow_vector_tree, most=500)
 
 
 @kernel(no_cpython_wrapper=True)
@@ -401,10 +447,10 @@ def _take(candidates, policy, most, sums, counts, batch):  # type: ignore[no-unt
 
 @kernel(no_cpython_wrapper=True)
 def _fill_tables(  # type: ignore[no-untyped-def]
-    is_categorical, offsets, scoring, histograms, summed, nodes, batch, counts, tables, parts, room
+    is_categorical, offsets, scoring, histograms, summed, nodes, batch, counts, tables, parts, room, outputs
 ):
     """Write which codes go left for each split of a batch, and the arguments of `part_share`."""
-    onehot, _, smooth, reg_lambda, reg_alpha, max_delta_step, min_child_weight, _, _ = scoring
+    onehot, threshold, smooth, reg_lambda, reg_alpha, max_delta_step, min_child_weight, _, _ = scoring
     for k in range(len(batch)):
         node = nodes[batch[k]]
         feature, missing_left = node[FEATURE], node[MISSING_LEFT] != 0
@@ -417,7 +463,16 @@ def _fill_tables(  # type: ignore[no-untyped-def]
             continue
         counts[TABLES] += last - first
         table = tables[node[TABLE] : counts[TABLES]]
-        if is_categorical is not None and is_categorical[feature]:
+        if is_categorical is None or not is_categorical[feature]:
+            fill_side(table, node[BIN], missing_left)
+        elif summed is None and outputs is not None:
+            of_outputs = histograms[node[_HISTOGRAM]].reshape((outputs.shape[1], -1, 2))
+            named = named_by_outputs(
+                of_outputs[:, first:last], node[BIN], missing_left, onehot, threshold, smooth,
+                reg_lambda, reg_alpha, max_delta_step, min_child_weight,
+            )  # fmt: skip
+            fill_opposite(table, named, missing_left)
+        else:
             histogram = histograms[node[_HISTOGRAM]]
             if summed is not None:
                 histogram = summed
@@ -425,8 +480,6 @@ def _fill_tables(  # type: ignore[no-untyped-def]
                 table, histogram[first:last], node[BIN], missing_left, onehot, smooth,
                 reg_lambda, reg_alpha, max_delta_step, min_child_weight,
             )  # fmt: skip
-        else:
-            fill_side(table, node[BIN], missing_left)
 
 
 @kernel(no_cpython_wrapper=True)
@@ -443,7 +496,27 @@ def _part(team, fewest, columns, rows, tables, parts, room, each):  # type: igno
 
 
 @kernel(no_cpython_wrapper=True)
-def _divide(nodes, sums, batch, counts, n_left, half, is_last):  # type: ignore[no-untyped-def]
+def _sum_left(offsets, histograms, nodes, batch, tables, sums, outputs):  # type: ignore[no-untyped-def]
+    """Write the sums of the left child of each node of a batch, by its table."""
+    for k in range(len(batch)):
+        node, histogram = nodes[batch[k]], histograms[nodes[batch[k], _HISTOGRAM]]
+        first, is_left = offsets[node[FEATURE]], tables[node[TABLE] :]
+        n_outputs, of_all = len(histogram) // offsets[-1], sums[batch[k], _LEFT_G : _LEFT_H + 1]
+        of_all[0] = of_all[1] = 0.0
+        for output in range(n_outputs):
+            G, H, start = 0.0, 0.0, output * offsets[-1] + first
+            for code in range(offsets[node[FEATURE] + 1] - first):
+                if is_left[code]:
+                    G += histogram[start + code, 0]
+                    H += histogram[start + code, 1]
+            of_all[0] += G
+            of_all[1] += H
+            if outputs is not None:
+                outputs[_GL, output, batch[k]], outputs[_HL, output, batch[k]] = G, H
+
+
+@kernel(no_cpython_wrapper=True)
+def _divide(nodes, sums, batch, counts, n_left, half, is_last, outputs):  # type: ignore[no-untyped-def]
     """Create the children of each node of a batch; its rows have been partitioned, unless the batch is the last."""
     for k in range(len(batch)):
         node, of_node, left = nodes[batch[k]], sums[batch[k]], counts[NODES]
@@ -456,28 +529,27 @@ def _divide(nodes, sums, batch, counts, n_left, half, is_last):  # type: ignore[
         for i in range(2):
             sums[left, SUM_G + i] = of_node[_LEFT_G + i]
             sums[left + 1, SUM_G + i] = of_node[SUM_G + i] - of_node[_LEFT_G + i]
+        if outputs is not None:
+            for i in range(2):
+                for output in range(outputs.shape[1]):
+                    of_left = outputs[_GL + i, output, batch[k]]
+                    outputs[_G + i, output, left] = of_left
+                    outputs[_G + i, output, left + 1] = outputs[_G + i, output, batch[k]] - of_left
 
 
 @kernel(no_cpython_wrapper=True)
-def _close(nodes, sums, scoring, counts, leaves):  # type: ignore[no-untyped-def]
-    """Write the value of each node, and the rows of the leaves, then of nodes whose rows have not been moved.
+def _close(nodes, counts, leaves):  # type: ignore[no-untyped-def]
+    """Write the rows of the leaves, then of nodes whose rows have not been moved; return the number of each.
 
-    Return the number of each. Candidate splits that were not made are removed. Only a symmetric tree has children below
-    min_child_weight; they predict the value of their parent.
+    Candidate splits that were not made are removed.
     """
-    _, _, _, reg_lambda, reg_alpha, max_delta_step, min_child_weight, _, shrinkage = scoring
     n_parted, n_waiting = 0, 0
     for k in range(counts[NODES]):
-        node, weight = nodes[k], 0.0
-        if min_child_weight <= sums[k, SUM_H]:
-            weight = leaf_weight(sums[k, SUM_G], sums[k, SUM_H], reg_lambda, reg_alpha, max_delta_step)
-        sums[k, VALUE] = weight * shrinkage + 0.0  # + 0.0 turns -0.0 into 0.0
-        if k > 0 and min_child_weight > sums[k, SUM_H]:
-            sums[k, VALUE] = sums[node[_ABOVE], VALUE]
+        node = nodes[k]
         if node[LEFT] >= 0:
             nodes[node[LEFT], _ABOVE] = nodes[node[LEFT] + 1, _ABOVE] = k
         else:
-            node[FEATURE], node[MISSING_LEFT], sums[k, GAIN] = -1, 0, 0.0
+            node[FEATURE], node[MISSING_LEFT] = -1, 0
             if node[_START] >= 0:
                 leaves[n_parted, 0], leaves[n_parted, 1], leaves[n_parted, 2] = k, node[_START], node[_STOP]
                 n_parted += 1
@@ -490,21 +562,56 @@ def _close(nodes, sums, scoring, counts, leaves):  # type: ignore[no-untyped-def
     return n_parted, n_waiting
 
 
+@kernel(no_cpython_wrapper=True)
+def _set_results(nodes, sums, scoring, counts, results):  # type: ignore[no-untyped-def]
+    """Write gain, H and value of each node.
+
+    Only a symmetric tree has children below min_child_weight; they predict the value of their parent.
+    """
+    _, _, _, reg_lambda, reg_alpha, max_delta_step, min_child_weight, _, shrinkage = scoring
+    gains, covers, values = results[_GAINS, 0], results[_COVERS, 0], results[_VALUES, 0]
+    for k in range(counts[NODES]):
+        gains[k], covers[k], weight = 0.0, sums[k, SUM_H], 0.0
+        if nodes[k, LEFT] >= 0:
+            gains[k] = sums[k, GAIN]
+        if min_child_weight <= sums[k, SUM_H]:
+            weight = leaf_weight(sums[k, SUM_G], sums[k, SUM_H], reg_lambda, reg_alpha, max_delta_step)
+        values[k] = weight * shrinkage + 0.0  # + 0.0 turns -0.0 into 0.0
+        if k > 0 and min_child_weight > sums[k, SUM_H]:
+            values[k] = values[nodes[k, _ABOVE]]
+
+
+@kernel(no_cpython_wrapper=True)
+def _set_results_of_outputs(nodes, outputs, scoring, counts, results):  # type: ignore[no-untyped-def]
+    """Write gain, H and value of each node in each output; the value is 0 where H is below min_child_weight."""
+    _, _, _, reg_lambda, reg_alpha, max_delta_step, min_child_weight, _, shrinkage = scoring
+    penalties = reg_lambda, reg_alpha, max_delta_step, min_child_weight
+    for output in range(outputs.shape[1]):
+        (G, H, GL, HL), (gains, covers, values) = outputs[:, output], results[:, output]
+        for k in range(counts[NODES]):
+            gains[k], covers[k], weight = 0.0, H[k], 0.0
+            if nodes[k, LEFT] >= 0:
+                gains[k] = gain_of_output(GL[k], HL[k], G[k], H[k], penalties)
+            if min_child_weight <= H[k]:
+                weight = leaf_weight(G[k], H[k], reg_lambda, reg_alpha, max_delta_step)
+            values[k] = weight * shrinkage + 0.0
+
+
 # --- the work of a level ----------------------------------------------------------------------------------------------
 
 
 @kernel(no_cpython_wrapper=True)
 def search_level(  # type: ignore[no-untyped-def]
     team, ranges, fewest, codes, rows, gh, offsets, is_categorical, allowed, monotone, bounds, scoring, histograms,
-    splits_alone, summed, parts, indices, above, of_open, best, stats,
+    splits_alone, summed, outputs, parts, indices, above, of_open, best, stats,
 ):  # fmt: skip
     """Write the histograms of a level's open nodes, and their best splits to ``best[0]`` and ``stats[0]``.
 
     Parameters
     ----------
     team, ranges, codes, rows, gh, offsets, is_categorical, allowed, monotone, bounds, scoring, histograms
-        As for `grow_tree`; rows of ``allowed`` and ``bounds`` are open nodes.
-    splits_alone, summed
+        As for `_grow`; rows of ``allowed`` and ``bounds`` are open nodes.
+    splits_alone, summed, outputs
         As there.
     fewest
         The minimum of additions to histograms plus slots to scan for threads to share the level.
@@ -522,7 +629,7 @@ def search_level(  # type: ignore[no-untyped-def]
         return
     n_features, work = len(offsets) - 1, len(of_open) * histograms.shape[1]
     for k in range(len(indices)):
-        work += (parts[k, 2] - parts[k, 1]) * n_features
+        work += (parts[k, 2] - parts[k, 1]) * n_features * len(gh)
     used_ranges = ranges
     if len(ranges) > 2 and work < fewest:
         used_ranges = np.empty(2, dtype=np.int64)
@@ -530,63 +637,92 @@ def search_level(  # type: ignore[no-untyped-def]
     n_ranges = len(used_ranges) - 1
     item = _searching((
         used_ranges, codes, rows, gh, offsets, is_categorical, allowed, monotone, bounds, scoring, histograms,
-        splits_alone, summed, parts, indices, above, of_open, best, stats,
+        splits_alone, summed, outputs, parts, indices, above, of_open, best, stats,
     ))  # fmt: skip
     if n_ranges > 1:
         share_out(team, item, n_ranges)
     else:
         do_alone(item, 1)
     _keep_first(best, stats, len(of_open), n_ranges)
-    if summed is not None:
-        onehot, _, smooth, reg_lambda, reg_alpha, max_delta_step, min_child_weight, _, _ = scoring
-        split_level(
-            histograms, of_open, summed, offsets, is_categorical, best[0], stats[0], onehot, smooth, reg_lambda,
-            reg_alpha, max_delta_step, min_child_weight,
-        )  # fmt: skip
 
 
 @kernel
 def _search_range(  # type: ignore[no-untyped-def]
     ranges, codes, rows, gh, offsets, is_categorical, allowed, monotone, bounds, scoring, histograms, splits_alone,
-    summed, parts, indices, above, of_open, best, stats, item,
+    summed, outputs, parts, indices, above, of_open, best, stats, item,
 ):  # fmt: skip
     first, last = ranges[item], ranges[item + 1]
-    slots, n = slice(2 * offsets[first], 2 * offsets[last]), len(of_open)
+    n, n_slots, n_outputs = len(of_open), offsets[-1], len(gh)
     for k in range(len(indices)):
         light = histograms[indices[k]].ravel()
-        cleared = light[slots]
-        for i in range(len(cleared)):
-            cleared[i] = 0.0
-        add_rows(codes, rows, parts[k, 1], parts[k, 2], gh, offsets, first, last, light)
-        subtract_slots(histograms, indices, above, k, slots)
+        for output in range(n_outputs):
+            start = output * n_slots
+            slots = slice(2 * (start + offsets[first]), 2 * (start + offsets[last]))
+            cleared = light[slots]
+            for i in range(len(cleared)):
+                cleared[i] = 0.0
+            add_rows(codes, rows, parts[k, 1], parts[k, 2], gh[output], offsets, first, last, light[2 * start :])
+            subtract_slots(histograms, indices, above, k, slots)
     range_categorical, range_monotone, range_bounds = is_categorical, monotone, bounds
     if is_categorical is not None:
         range_categorical = is_categorical[first:last]
     if monotone is not None:
-        range_monotone, range_bounds = monotone[first:last], bounds[:n]
+        range_monotone, range_bounds = monotone[first:last], bounds[: n * n_outputs]
     range_offsets, range_best, range_stats = offsets[first : last + 1], best[item], stats[item]
     onehot, threshold, smooth, reg_lambda, reg_alpha, max_delta_step, min_child_weight, _, _ = scoring
     if splits_alone is not None:
-        scan_histograms(
-            histograms, of_open, range_offsets, range_categorical, allowed, first, range_monotone, range_bounds, None,
-            None, onehot, threshold, smooth, reg_lambda, reg_alpha, max_delta_step, min_child_weight, range_best,
-            range_stats,
-        )  # fmt: skip
+        if outputs is None:
+            scan_histograms(
+                histograms, of_open, range_offsets, range_categorical, allowed, first, range_monotone, range_bounds,
+                None, None, onehot, threshold, smooth, reg_lambda, reg_alpha, max_delta_step, min_child_weight,
+                range_best, range_stats,
+            )  # fmt: skip
+        if outputs is not None:
+            scan_outputs(
+                histograms.reshape((-1, n_outputs, n_slots, 2)), of_open, range_offsets, range_categorical, allowed,
+                first, None, onehot, threshold, smooth, reg_lambda, reg_alpha, max_delta_step, min_child_weight,
+                range_best, range_stats[:, 0],
+            )  # fmt: skip
         for k in range(n):
             range_best[k, 0] += first if range_best[k, 0] >= 0 else 0
     if summed is not None:
+        of_outputs = histograms.reshape((-1, n_slots, 2))
         if n == 1:  # the root; every level has all rows, and sums are exact
-            of_root, of_level = histograms[of_open[0]].ravel()[slots], summed.ravel()[slots]
-            for i in range(len(of_root)):
-                of_level[i] = of_root[i]
+            _sum_root(of_outputs[n_outputs * of_open[0] :][:n_outputs], range_offsets, range_categorical, summed)
+        scanned = np.empty(n * n_outputs, dtype=np.int64)
+        for k in range(len(scanned)):
+            scanned[k] = of_open[k // n_outputs] * n_outputs + k % n_outputs
         gain, feature, position, missing_left = scan_level(
-            histograms, of_open, summed, range_offsets, range_categorical, allowed[0, first:last], range_monotone,
+            of_outputs, scanned, summed, range_offsets, range_categorical, allowed[0, first:last], range_monotone,
             range_bounds, None, onehot, threshold, smooth, reg_lambda, reg_alpha, max_delta_step, min_child_weight,
         )  # fmt: skip
         for k in range(n):
             range_best[k, 0] = feature + first if feature >= 0 else -1
             range_best[k, 1], range_best[k, 2] = position, missing_left
             range_stats[k, 0] = gain
+
+
+@kernel(no_cpython_wrapper=True)
+def _sum_root(root, offsets, is_categorical, summed):  # type: ignore[no-untyped-def]
+    """Write the sums over outputs of the root's histograms, float64 (outputs, slots, 2), to ``summed``.
+
+    For a categorical feature those of the output with the largest gradients: they sum to 0 over the classes of a row,
+    so categories could not be sorted by the sum.
+    """
+    for feature in range(len(offsets) - 1):
+        first, last, most = 0, len(root), -1.0
+        if is_categorical is not None and is_categorical[feature]:
+            for output in range(len(root)):
+                total = 0.0
+                for slot in range(offsets[feature], offsets[feature + 1]):
+                    total += abs(root[output, slot, 0])
+                if total > most:
+                    first, last, most = output, output + 1, total
+        for slot in range(offsets[feature], offsets[feature + 1]):
+            summed[slot, 0], summed[slot, 1] = root[first, slot, 0], root[first, slot, 1]
+            for output in range(first + 1, last):
+                summed[slot, 0] += root[output, slot, 0]
+                summed[slot, 1] += root[output, slot, 1]
 
 
 _searching = outlined(_search_range)
@@ -613,32 +749,6 @@ _WALKED = np.uint64(128)
 
 
 @kernel
-def add_grown_leaves(columns, nodes, tables, rows, pieces, n_parted, values, margins):  # type: ignore[no-untyped-def]
-    """Add the leaf values of a tree to the margins (float64) of its rows.
-
-    Parameters
-    ----------
-    columns, nodes, tables, rows
-        See `grow_tree`.
-    pieces, n_parted
-        int64 (pieces, 3): the node, start and stop of ``n_parted`` ranges of leaves, then of nodes of two leaves.
-    values
-        float64 (nodes,).
-    """
-    for k in range(n_parted):
-        value = values[pieces[k, 0]]
-        for i in range(np.uint64(pieces[k, 1]), np.uint64(pieces[k, 2])):
-            margins[np.uint64(rows[i])] += value
-    for k in range(n_parted, len(pieces)):
-        node = nodes[pieces[k, 0]]
-        column, is_left = columns[node[FEATURE]], tables[node[TABLE] :]
-        left, right = values[node[LEFT]], values[node[LEFT] + 1]
-        for i in range(np.uint64(pieces[k, 1]), np.uint64(pieces[k, 2])):
-            row = np.uint64(rows[i])
-            margins[row] += left if is_left[np.uint64(column[row])] else right
-
-
-@kernel
 def _walk_share(codes, feature, left, table, goes_left, values, margins, count, share):  # type: ignore[no-untyped-def]
     """Add the leaf values for one of ``count`` shares of the rows; blocks of rows descend together, without branches.
 
@@ -662,8 +772,9 @@ def _walk_share(codes, feature, left, table, goes_left, values, margins, count, 
                 is_right = not goes_left[at + np.uint64(codes[start + i, column])]
                 nodes[i] = child + is_right if is_inner else node
                 is_moving |= is_inner
-        for i in range(size):
-            margins[start + i] += values[nodes[i]]
+        for output in range(len(values)):
+            for i in range(size):
+                margins[output, start + i] += values[output, nodes[i]]
 
 
 _walking = outlined(_walk_share)
@@ -671,7 +782,7 @@ _walking = outlined(_walk_share)
 
 @kernel
 def add_tree(team, count, codes, feature, left, table, goes_left, values, margins):  # type: ignore[no-untyped-def]
-    """Add the leaf values that other rows reach, by their codes, to their margins (float64).
+    """Add the leaf values that other rows reach, by their codes, to their margins.
 
     Parameters
     ----------
@@ -682,10 +793,11 @@ def add_tree(team, count, codes, feature, left, table, goes_left, values, margin
     feature, left, table, goes_left
         See `frameboost.engines.contract.GrownNodes`.
     values, margins
-        float64 (nodes,), and float64 (rows,), added to.
+        float64 (outputs, nodes), and float64 (outputs, rows), added to.
     """
     if left[0] < 0:
-        for row in range(len(codes)):
-            margins[row] += values[0]
+        for output in range(len(values)):
+            for row in range(len(codes)):
+                margins[output, row] += values[output, 0]
         return
     share_out(team, _walking((codes, feature, left, table, goes_left, values, margins, count)), count)

@@ -12,6 +12,7 @@ from frameboost.runtime import kernel as kernels
 from frameboost.runtime.kernel import CompileLater
 
 pytestmark = pytest.mark.usefixtures("all_cores")
+ALL = {"objective": "multi:softprob", "target": "k", "multi_strategy": "multi_output_tree"}
 CASES = {
     "plain": {},
     "no limit": {"max_depth": 0, "min_child_weight": 0.0, "reg_lambda": 0.0, "max_cat_to_onehot": 20},
@@ -32,6 +33,12 @@ CASES = {
     "growing rate": {"learning_rate": 0.1, "max_learning_rate": 0.1015, "num_parallel_tree": 2, "subsample": 0.7},
     "dart": {"booster": "dart", "rate_drop": 0.5},
     "classes": {"objective": "multi:softprob", "target": "k"},
+    "all classes": ALL | {"max_cat_to_onehot": 1, "max_cat_threshold": 3, "subsample": 0.6, "colsample_bynode": 0.7},
+    "all classes, lossguide": ALL | {"grow_policy": "lossguide", "max_leaves": 9, "reg_alpha": 0.1,
+                                     "max_delta_step": 0.4, "max_cat_to_onehot": 20, "min_child_weight": 3.0},
+    "all classes, symmetric": ALL | {"grow_policy": "symmetric", "max_delta_step": 0.4, "num_parallel_tree": 2,
+                                     "subsample": 0.5, "sampling_method": "gradient_based", "min_child_weight": 3.0},
+    "all quantiles": ALL | {"objective": "reg:quantileerror", "quantile_alpha": [0.2, 0.9], "target": "z"},
 }  # fmt: skip
 
 
@@ -104,8 +111,9 @@ def test_first_fits_have_the_same_trees(monkeypatch, name):
     monkeypatch.setattr(CompileLater, "is_on", True)
     monkeypatch.setattr(kernels, "is_compiled", lambda _: False)
     for module in ("memory.trees", "memory.partition", "programs"):  # other tests may have used up what may be deferred
-        later = vars(__import__(f"frameboost.engines.{module}", fromlist=["_"]))["_compiling_later"]
-        monkeypatch.setattr(later, "_left", 1 << 30)
+        for later in vars(__import__(f"frameboost.engines.{module}", fromlist=["_"])).values():
+            if isinstance(later, CompileLater):
+                monkeypatch.setattr(later, "_left", 1 << 30)
     monkeypatch.setattr("frameboost.engines.memory.engine.TreeKernels", None)  # not used
     assert_same(fitted(how), expected)
 
