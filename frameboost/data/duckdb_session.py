@@ -6,7 +6,7 @@ import ctypes
 import itertools
 import secrets
 import weakref
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from threading import Lock
@@ -61,7 +61,7 @@ class DuckDBSession:
         self._numbers = itertools.count()
         self._tables: list[str] = []
         self._settings: dict[str, Any] = {}
-        self._shown: dict[str, npt.NDArray[Any]] = {}
+        self.shown: dict[str, npt.NDArray[Any]] = {}  # the columns of `SHOWN`, which have equal lengths
         self._closed = False
         self._reason: duckdb.Error | None = None  # why a table could not be dropped
         when_call_returns(_close, weakref.ref(self))
@@ -94,7 +94,7 @@ class DuckDBSession:
         All batches must be read before the next statement.
         """
         with first_duckdb_error():
-            result = when_free(lambda: self._beside().query(self._nothing[1:-1], query))
+            result = when_free(lambda: self._query(query, self._relation_of))
             yield from read_batches(result, dtypes)
 
     def _result(self, query: str) -> Any:
@@ -102,8 +102,13 @@ class DuckDBSession:
         return self._query(f"CALL query({string_literal(query)})")
 
     def show(self, **columns: npt.NDArray[Any]) -> None:
-        """Expose arrays of equal length to statements, as columns of a table `SHOWN`, replacing earlier ones."""
-        self._shown = columns
+        """Expose arrays to statements, as columns of the table `SHOWN` beside those that it has."""
+        self.shown |= columns
+
+    def hide(self, *names: str) -> None:
+        """Remove columns of `SHOWN`."""
+        for name in names:
+            del self.shown[name]
 
     def can_show(self) -> bool:
         """Whether statements can read `SHOWN`: no table has that name, and replacement scans are enabled."""
@@ -114,17 +119,21 @@ class DuckDBSession:
         except duckdb.Error:
             return False
         finally:
-            self.show()
+            self.hide("token")
 
-    def _query(self, statement: str) -> Any:
+    def _query(self, statement: str, run: Callable[[str], Any] | None = None) -> Any:
+        run = run or self._run
         if SHOWN not in statement:
-            return self._run(statement)
+            return run(statement)
         with defer_signals():  # DuckDB drops what a handler raises while it looks for the variable, and finds none
-            return self._run(statement)
+            return run(statement)
 
     def _run(self, statement: str) -> Any:
+        return self._relation_of(statement)
+
+    def _relation_of(self, statement: str) -> Any:
         beside = self._beside()
-        frameboost_rows_in_memory = self._shown  # noqa: F841 - DuckDB finds this variable by the name in a statement
+        frameboost_rows_in_memory = self.shown  # noqa: F841 - DuckDB finds this variable by the name in a statement
         if self._view in statement:
             result = self._relation.query(self._view[1:-1], statement)
         else:
@@ -295,7 +304,7 @@ class OwnDatabaseSession(DuckDBSession):
         relation.create_view(self.source[1:-1])
 
     def _run(self, statement: str) -> Any:
-        frameboost_rows_in_memory = self._shown  # noqa: F841
+        frameboost_rows_in_memory = self.shown  # noqa: F841
         return self._connection.execute(statement)
 
     def _result(self, query: str) -> Any:

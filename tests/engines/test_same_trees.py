@@ -243,6 +243,8 @@ def test_sorting_rows_by_leaf_changes_nothing(monkeypatch, sorted_rows, engine, 
     options["n_estimators"] = 3
     as_given = fb.fit(frame, **options)
     assert not sorted_rows
+    monkeypatch.setattr(records_engine, "_BYTES_PER_NUMBER", 1 << 60)  # margins, g and h are in tables
+    assert fb.fit(frame, **options).to_json() == as_given.to_json()
     monkeypatch.setattr(numba, "MIN_SORTED", 1)
     monkeypatch.setattr(sql, "MIN_SORTED", 1)
     monkeypatch.setattr(records_engine, "_SHARE", 0)  # where nodes are in memory, rows are not sorted

@@ -76,7 +76,7 @@ def test_an_installed_package_runs_the_files_that_came_with_it(tmp_path):
     shutil.copytree(ROOT / "frameboost", tmp_path / "frameboost", ignore=ignored)
     shutil.copytree(ROOT / "sql", tmp_path / "frameboost" / "sql")
     shutil.copytree(ROOT / "sql", tmp_path / "sql")
-    marked = tmp_path / "frameboost" / "sql" / "gradients.sql"
+    marked = tmp_path / "frameboost" / "sql" / "read_rows.sql"
     marked.write_text(marked.read_text(encoding="utf-8") + "\nLIMIT error('marked')", encoding="utf-8")
     code = """
 import duckdb, frameboost as fb

@@ -321,8 +321,9 @@ class TableEngine:
 
     @property
     def _role_table(self) -> str:
-        """The table of the roles; with a single margin they are in its table, which saves a join."""
-        return next(iter(self._margins.values())) if len(self._margins) == 1 else self.bins
+        """The table of the roles; if all margins are in one table they are too, which saves a join."""
+        tables = set(self._margins.values())
+        return tables.pop() if len(tables) == 1 else self.bins
 
     @property
     def _row_roles(self) -> list[str]:
@@ -477,7 +478,7 @@ class TableEngine:
         table = self.replace_table(
             self._added.get(names[0]), "added", "store_arrays", arrays=SHOWN, columns=", ".join(names)
         )
-        self.session.show()
+        self.session.hide(*names)
         self._added |= dict.fromkeys(names, table)
 
     def compute_gradients(
@@ -653,8 +654,12 @@ class DuckDBEngine(TableEngine):
         """See `Engine.start_tree`."""
         self.gh = self.gradients.of_tree(output, sample, self.positions, self._tree_order)
         self.reset_nodes()
-        self._stats = {0: self.gradients.sums(self.gh)}
+        self._stats = {0: self.sums(self.gh)}
         return self._stats[0]
+
+    def sums(self, gh: TreeGradients) -> Stats:
+        """Return the sums of g and h over all rows."""
+        return self.gradients.sums(gh)
 
     def start_vector_tree(self, sample: Sample | None = None) -> list[Stats]:
         """See `VectorEngine.start_vector_tree`."""
@@ -875,7 +880,7 @@ class GradientTable:
     Attributes
     ----------
     table
-        Its name, None before the first round and during the computation of the next.
+        Its name, None before the first round and during the computation of the next. `SHOWN` if the columns are arrays.
     names
         Its columns: ``g_0``, ``h_0``, ``g_1``, ...
     """
@@ -1241,7 +1246,7 @@ class BatchSums:
         statement = render(
             "read_rows", rows=rows,
             columns=", ".join(f"CAST({column} AS {kind}) AS column_{i}" for i, (column, kind) in enumerate(columns)),
-            is_asked="TRUE" if is_root else f"node BETWEEN {first} AND {first + n_nodes - 1}",
+            is_asked="TRUE" if is_root else f"node BETWEEN {first} AND {first + n_nodes - 1}", in_order="",
         )  # fmt: skip
         dtypes = {"UTINYINT": np.uint8, "UINTEGER": np.uint32, "DOUBLE": np.float64}
         return statement, [dtypes[kind] for _, kind in columns]

@@ -51,7 +51,7 @@ def test_a_variable_is_shown_as_a_table():
         assert session.can_show()
         session.show(node=np.array([3, 1], np.uint16), value=np.array([0.5, -0.0]))
         assert session.rows(f"SELECT * FROM {SHOWN}") == [(3, 0.5), (1, 0.0)]
-        session.show()
+        session.hide("node", "value")
         with pytest.raises(duckdb.Error):
             session.rows(f"SELECT node FROM {SHOWN}")
         con.execute("SET memory_limit = '1GiB'")

@@ -1,17 +1,20 @@
 """The DuckDB engine with nodes, g and h in memory, if they fit: histograms take no statements.
 
-Bins, margins, gradients and metrics are computed in the database, as in the base class. But codes are packed into
-64-bit words (`WordLayout`), as a few wide columns are faster to read than many narrow ones. The words are held in
-memory if there is room, otherwise read in batches for each level (`Words`). Each level takes one sweep over the rows:
-they are moved to their nodes, and the rows of the requested nodes are summed by bin (`RecordNodes`). Tables joined by
-position are read by one thread; the words alone by all threads, in a fifth of the time.
+Bins, gradients and metrics are computed in the database, as in the base class. But codes are packed into 64-bit words
+(`WordLayout`), as a few wide columns are faster to read than many narrow ones. The words are held in memory if there is
+room, otherwise read in batches for each level (`Words`). Each level takes one sweep over the rows: they are moved to
+their nodes, and the rows of the requested nodes are summed by bin (`RecordNodes`).
+
+If there is room, roles and margins are held too, as the columns of one table that statements read (`SHOWN`), with g and
+h. A round then takes one statement, which computes g and h, and writes no table. Tables joined by position are read by
+one thread; one table by all threads, in a fifth of the time.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing
-from functools import partial
+from functools import cached_property, partial
 from itertools import pairwise
 from typing import Any, NamedTuple, Protocol
 
@@ -31,10 +34,12 @@ from frameboost.engines.duckdb.engine import (
     TreeGradients,
 )
 from frameboost.expressions.duckdb_sql import render
+from frameboost.expressions.expression import Expression
+from frameboost.expressions.grid import Scalar, grid_offsets
 from frameboost.losses.loss import RankingPairs
 from frameboost.runtime.workers import Workers
 from frameboost.schema.types import Feature
-from frameboost.splits.split import FloatArray, IntArray, Split
+from frameboost.splits.split import FloatArray, IntArray, Split, Stats
 
 __all__ = [
     "BYTES_PER_ROW", "BYTES_PER_WORD", "DuckDBRecordEngine", "HeldWords", "RecordNodes", "RowGradients", "StoredWords",
@@ -45,6 +50,7 @@ __all__ = [
 _SHARE = 1 / 8
 # A number, g and h; and, where they are held too, each word.
 BYTES_PER_ROW, BYTES_PER_WORD = 2 + 8 + 8, 8
+_BYTES_PER_NUMBER = 8  # each role and margin, g and h of each margin, and the position
 # For each row its query, its rank in it, and what sums over pairs read and return.
 _BYTES_FOR_PAIRS = 128
 # The most columns of codes: all are read at once.
@@ -78,6 +84,8 @@ class DuckDBRecordEngine(DuckDBEngine):
         super().__init__(session, features, columns, roles, queries, in_order=in_order, tables=tables)
         self._workers = workers
         self._is_in_memory = False
+        self._bytes_per_row = BYTES_PER_ROW  # of what is in memory
+        self._holds_rows = False  # whether this includes roles, margins, and g and h of all outputs
         self._word_layout: WordLayout | None = None
         self._record_nodes: RecordNodes | None = None
         self._row_gh: RowGradients | None = None
@@ -91,10 +99,34 @@ class DuckDBRecordEngine(DuckDBEngine):
         if self._word_layout is not None:
             names = self._word_layout.names
             words: Words = StoredWords(self.session, self.bins, names)
-            if self._may_take(BYTES_PER_ROW + BYTES_PER_WORD * len(names)):
-                words = HeldWords.read(self.session, self.bins, names, self.n_rows)
+            with_words = BYTES_PER_ROW + BYTES_PER_WORD * len(names)
+            if self._may_take(with_words):
+                words, self._bytes_per_row = HeldWords.read(self.session, self.bins, names, self.n_rows), with_words
             self.hold_nodes(self._word_layout, words)
             self._may_sort = False
+
+    def start_margins(self, margins: Mapping[str, Expression]) -> None:
+        """See `Engine.start_margins`; margins and roles are held in memory if there is room."""
+        n_bytes = self._bytes_per_row + _BYTES_PER_NUMBER * (1 + len(self.roles) + 3 * len(margins))
+        are_numbers = "qid" not in self.roles and self._row_roles == [*self.roles]  # without those of linear leaves
+        if self._word_layout is None or not are_numbers or not self._may_take(n_bytes):
+            super().start_margins(margins)
+            return
+        columns = {name: start.to_sql({role: role for role in self.roles}) for name, start in margins.items()}
+        if not self._holds_rows:
+            self.session.show(rowid=np.arange(self.n_rows))
+            columns |= {role: f"COALESCE({role}, 'NaN')" for role in self.roles}  # in arrays, NaN is NULL
+        self._hold(self.bins, columns)
+        self._margins, self._holds_rows = dict.fromkeys(margins, SHOWN), True
+
+    def _hold(self, rows: str, columns: Mapping[str, str], in_order: str = "") -> dict[str, FloatArray]:
+        """Compute columns, name -> expression over rows, and hold them; return their arrays."""
+        shown = self.session.shown
+        arrays = {name: shown[name] if name in shown else np.empty(self.n_rows) for name in columns}
+        numbers = [f"CAST({sql} AS DOUBLE)" for sql in columns.values()]
+        _read_columns(self.session, rows, numbers, [*arrays.values()], in_order)
+        self.session.show(**arrays)
+        return arrays
 
     def hold_nodes(self, word_layout: WordLayout, words: Words) -> None:
         """Hold the nodes of the rows in memory, with their g and h, from their words."""
@@ -137,6 +169,32 @@ class DuckDBRecordEngine(DuckDBEngine):
 
     # --- once a round -------------------------------------------------------------------------------------------------
 
+    def compute_gradients(
+        self, gradients: Mapping[str, Expression], others: Mapping[str, Scalar],
+        offsets: Mapping[str, float] | None = None,
+    ) -> dict[str, float]:  # fmt: skip
+        """See `ShardEngine.compute_gradients`; where they are held, they are computed once, and rounded afterwards."""
+        if not self._holds_rows:
+            return super().compute_gradients(gradients, others, offsets)
+        numbers = {**gradients, **others}
+        rows, names = self.query([*numbers.values()])
+        columns = {name: number.to_sql(names) for name, number in numbers.items()}
+        arrays = self._hold(f"({rows})", columns, self._in_order)
+
+        def magnitude(name: str) -> float:
+            return float(max(arrays[name].max(), -arrays[name].min()))
+
+        largest = dict(zip(gradients, self._workers.each([*gradients], magnitude), strict=True))
+        grids = offsets or grid_offsets(largest, self.n_rows)
+
+        def put_on_grid(name: str) -> None:
+            arrays[name] += grids[name]
+            arrays[name] -= grids[name]
+
+        self._workers.each([*gradients], put_on_grid)
+        self.gradients.table, self.gradients.names = SHOWN, tuple(numbers)
+        return largest
+
     def sum_pairs(self, pairs: RankingPairs, offset: float) -> None:
         """See `Engine.sum_pairs`: by a kernel, in a tenth of the time of a self-join."""
         if self._is_in_memory and self._may_take(_BYTES_FOR_PAIRS):
@@ -145,6 +203,12 @@ class DuckDBRecordEngine(DuckDBEngine):
             super().sum_pairs(pairs, offset)
 
     # --- once a tree --------------------------------------------------------------------------------------------------
+
+    def sums(self, gh: TreeGradients) -> Stats:
+        """See `DuckDBEngine.sums`."""
+        if self._record_nodes is None:
+            return super().sums(gh)
+        return Stats(*(float(values.sum()) for values in self.row_gh.of(gh)))
 
     def reset_nodes(self) -> None:
         """See `Engine.reset_nodes`."""
@@ -177,6 +241,8 @@ class DuckDBRecordEngine(DuckDBEngine):
         """See `Engine.add_leaf_values`."""
         if self._record_nodes is None:
             super().add_leaf_values(values, margin)
+        elif self._holds_rows:
+            self._record_nodes.add_values(values, self.session.shown[margin])
         else:
             self._add_to(margin, "value", [self._record_nodes.show_values(values)])
 
@@ -241,9 +307,9 @@ class HeldWords:
     @classmethod
     def read(cls, session: DuckDBSession, table: str, names: Sequence[str], n_rows: int) -> HeldWords:
         """Return the words that are columns of a table."""
-        words = np.empty((len(names), n_rows), np.uint64)
+        words = [np.empty(n_rows, np.uint64) for _ in names]
         _read_columns(session, table, names, words)
-        return cls(list(words))
+        return cls(words)
 
     def parts(self) -> Generator[list[tuple[slice, Batch]], None, None]:
         """See `Words.parts`."""
@@ -267,22 +333,24 @@ class StoredWords:
                 yield [(slice(rows.start + p.start, rows.start + p.stop), [words[p] for words in batch]) for p in parts]
 
 
-def _read_columns(session: DuckDBSession, table: str, columns: Sequence[str], out: npt.NDArray[Any]) -> None:
-    """Write columns of a table, all of one type, to ``out``, (columns, rows)."""
-    with closing(_batches(session, table, columns, out.dtype)) as batches:
+def _read_columns(
+    session: DuckDBSession, table: str, columns: Sequence[str], out: Sequence[npt.NDArray[Any]], in_order: str = ""
+) -> None:
+    """Write columns of a table, all of one type, to the arrays ``out``."""
+    with closing(_batches(session, table, columns, out[0].dtype, in_order)) as batches:
         for rows, batch in batches:
             for column, values in zip(out, batch, strict=True):
                 column[rows] = values
 
 
 def _batches(
-    session: DuckDBSession, table: str, columns: Sequence[str], dtype: npt.DTypeLike
-) -> Generator[tuple[slice, Batch], None, None]:  # fmt: skip
+    session: DuckDBSession, table: str, columns: Sequence[str], dtype: npt.DTypeLike, in_order: str = ""
+) -> Generator[tuple[slice, Batch], None, None]:
     """Yield the batches of columns of a table, all of one type, with the rows of each batch.
 
     Close it at once on KeyboardInterrupt, because the connection rejects other statements until then.
     """
-    statement = render("read_rows", rows=table, columns=", ".join(columns), is_asked="TRUE")
+    statement = render("read_rows", rows=table, columns=", ".join(columns), is_asked="TRUE", in_order=in_order)
     start = 0
     with closing(session.batches(statement, [dtype] * len(columns))) as batches:
         for batch in batches:
@@ -305,14 +373,17 @@ class RowGradients:
 
     def __init__(self, session: DuckDBSession, n_rows: int) -> None:
         self._session = session
-        self._values: FloatArray = np.empty((2, n_rows))
+        self.n_rows = n_rows
         self._read: TreeGradients | None = None  # which these are
 
-    def __len__(self) -> int:
-        return len(self._values[0])
+    @cached_property
+    def _values(self) -> list[FloatArray]:
+        return [np.empty(self.n_rows) for _ in range(2)]
 
-    def of(self, gh: TreeGradients) -> FloatArray:
-        """Return g and h of a tree, (2, rows), which are read once."""
+    def of(self, gh: TreeGradients) -> list[FloatArray]:
+        """Return g and h of a tree: those held, or those of a table, which are read once."""
+        if gh.table == SHOWN:
+            return [self._session.shown[name] for name in (gh.g, gh.h)]
         if self._read != gh:
             names = [f"CAST({name} AS DOUBLE)" for name in (gh.g, gh.h)]
             _read_columns(self._session, gh.table, names, self._values)
@@ -322,8 +393,7 @@ class RowGradients:
     def forget(self) -> FloatArray:
         """Note that g and h must be read again; return the array of one of them for reuse."""
         self._read = None
-        room: FloatArray = self._values[0]
-        return room
+        return self._values[0]
 
 
 class RecordNodes:
@@ -370,7 +440,7 @@ class RecordNodes:
         self._fields = [word_layout.fields[name] for name in columns]
         self._workers = workers
         self._n_threads = min(n_threads, _MAX_THREADS)
-        self._numbers: npt.NDArray[np.unsignedinteger] = np.zeros(len(gradients), np.uint16)
+        self._numbers: npt.NDArray[np.unsignedinteger] = np.zeros(gradients.n_rows, np.uint16)
         self.restart()
 
     def restart(self) -> None:
@@ -399,7 +469,7 @@ class RecordNodes:
 
         If they ``are_counted``, rows have 1 instead of g and 0 instead of h (see `CountingEngine`).
         """
-        gh = self._gradients.of(tree)
+        all_g, all_h = self._gradients.of(tree)
         indices = np.full(self._n_nodes, len(nodes), np.uint32)
         indices[list(nodes)] = range(len(nodes))
         sums = [BinSums(self._layout, self._dimensions, len(nodes), n_rows)]
@@ -408,7 +478,8 @@ class RecordNodes:
 
         def add(thread: int, rows: slice, words: Batch) -> None:
             chosen = _ChosenRows(self._numbers[rows], indices, len(nodes))
-            codes, (g, h) = chosen.unpacked(words, self._fields), map(chosen.values_of, gh[:, rows])
+            codes = chosen.unpacked(words, self._fields)
+            g, h = chosen.values_of(all_g[rows]), chosen.values_of(all_h[rows])
             if are_counted:
                 g, h = ((g != 0.0) | (h != 0.0)).astype(np.float64), np.zeros(len(h))
             sums[thread].add(self._stored, codes, chosen.indices(), g, h)
@@ -422,6 +493,16 @@ class RecordNodes:
         """Execute the deferred splits."""
         if self._waiting:
             self._sweep(lambda *_: None, self._n_threads)
+
+    def add_values(self, values: Mapping[int, float], margins: FloatArray) -> None:
+        """Add the leaf value of each row to its margin."""
+        by_number = np.zeros(self._n_nodes)
+        by_number[list(values)] = list(values.values())
+
+        def add(_: int, rows: slice, __: Batch) -> None:
+            margins[rows] += by_number[self._numbers[rows]]
+
+        self._sweep(add, self._n_threads)
 
     def _sweep(self, visit: Callable[[int, slice, Batch], None], n_threads: int) -> None:
         """Execute the deferred splits; call ``visit`` with each part of the rows, in threads.
@@ -448,11 +529,9 @@ class RecordNodes:
 
         It overwrites the tree's g and h, which are no longer needed.
         """
-        self.settle()
-        by_number = np.zeros(self._n_nodes)
-        by_number[list(values)] = list(values.values())
         out = self._gradients.forget()
-        np.take(by_number, self._numbers, out=out, mode="clip")
+        out.fill(0.0)
+        self.add_values(values, out)
         self._session.show(value=out)
         return SHOWN
 
@@ -477,8 +556,8 @@ class RecordNodes:
         return list(self._leaves)
 
     def drop(self) -> None:
-        """Unregister the arrays in memory from the database."""
-        self._session.show()
+        """Hide the nodes from statements."""
+        self._session.hide("node")
 
 
 def _popped(parts: list[tuple[slice, Batch]]) -> Iterator[tuple[slice, Batch]]:
