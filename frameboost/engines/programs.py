@@ -55,6 +55,7 @@ __all__ = [
     "compute_block",
     "compute_few",
     "compute_gh",
+    "compute_rows",
     "compute_shares",
     "compute_to",
     "evaluate",
@@ -88,6 +89,17 @@ class Program:
         register = int(self.results[result])
         is_constant = self.instructions[register, 0] == OPCODES["NUMBER"]
         return float(self.constants[register]) if is_constant else None
+
+    def of_rows(self, columns: FloatArray) -> FloatArray | None:
+        """Return the results of a few rows, (rows, results), by the values of the columns, (columns, rows).
+
+        None as long as queries cost less than compiling the kernel.
+        """
+        if _rows_later.spend(1):
+            return None
+        results = np.empty((columns.shape[1], len(self.results)))
+        compute_rows(self.instructions, self.constants, self.results, columns, results)
+        return results
 
     @cached_property
     def for_kernels(self) -> npt.NDArray[np.int64]:
@@ -453,6 +465,76 @@ def compute_shares(  # type: ignore[no-untyped-def]
     share_out(team, _computing(values), len(largest))
 
 
+@kernel(error_model="numpy")
+def compute_rows(instructions, constants, results, columns, out):  # type: ignore[no-untyped-def]
+    """Compute a program row by row: for few rows, a twentieth of the time to compile `compute_gh`.
+
+    Parameters
+    ----------
+    instructions, constants, results
+        The program.
+    columns
+        float64 (columns, rows): what it reads.
+    out
+        float64 (rows, results), written.
+    """
+    registers = np.empty(len(instructions))
+    for row in range(columns.shape[1]):
+        for k in range(len(instructions)):
+            operation, first, second, third = instructions[k]
+            value = constants[k]
+            if operation == _COLUMN:
+                value = columns[first, row]
+            elif operation != _NUMBER:
+                a, b = registers[first], registers[second]
+                if operation == _NEG:
+                    value = -a
+                elif operation == _NOT:
+                    value = 1.0 - a
+                elif operation == _SIGN:
+                    value = (a > 0.0) * 1.0 - (a < 0.0) * 1.0
+                elif operation == _EXP:
+                    value = np.exp(a)
+                elif operation == _LN:
+                    value = np.log(a)
+                elif operation == _ABS:
+                    value = abs(a)
+                elif operation == _SQRT:
+                    value = np.sqrt(a)
+                elif operation == _FLOOR:
+                    value = np.floor(a)
+                elif operation == _ADD:
+                    value = a + b
+                elif operation == _SUBTRACT:
+                    value = a - b
+                elif operation in (_MULTIPLY, _AND):
+                    value = a * b
+                elif operation == _DIVIDE:
+                    value = a / b
+                # NaN is equal to itself and larger than any number (see `_compare`).
+                elif operation in (_GREATEST, _OR):
+                    value = a if a >= b or b != b else b
+                elif operation == _LEAST:
+                    value = a if a <= b or b != b else b
+                elif operation == _LESS:
+                    value = (a < b or (b != b and a == a)) * 1.0
+                elif operation == _AT_MOST:
+                    value = (a <= b or b != b) * 1.0
+                elif operation == _MORE:
+                    value = (a > b or (a != a and b == b)) * 1.0
+                elif operation == _AT_LEAST:
+                    value = (a >= b or a != a) * 1.0
+                elif operation == _EQUAL:
+                    value = (a == b or (a != a and b != b)) * 1.0
+                elif operation == _UNEQUAL:
+                    value = (a != b and (a == a or b == b)) * 1.0
+                else:
+                    value = b if a != 0.0 else registers[third]
+            registers[k] = value
+        for k in range(len(results)):
+            out[row, k] = registers[results[k]]
+
+
 @kernel
 def exp_of(values):  # type: ignore[no-untyped-def]
     """Return e to the power of each value, float64 (values,), by the C library as `compute_gh` does."""
@@ -478,6 +560,8 @@ def log_of(values):  # type: ignore[no-untyped-def]
 _MAX_ROWS = 1 << 18
 # In numpy a row takes about 40 ns longer, and the kernel takes five seconds to compile.
 _compiling_later = CompileLater(compute_gh, most=1 << 24)
+# A query takes some 0.1 ms, and the kernel half a second to compile.
+_rows_later = CompileLater(compute_rows, most=1 << 11)
 
 
 def is_for_numpy(n_rows: int) -> bool:

@@ -1,105 +1,116 @@
-"""Outputs of up to a few thousand rows, for which setting up a polars query takes longer than computing them.
+"""Outputs of rows from their margins, compiled once for all calls.
 
-A few rows are computed number by number, more by numpy; for larger data polars is as fast
-(`frameboost.compile.polars.output_expr`). All three return the same bits.
+Setting up a polars query takes longer than computing a few thousand rows, so these are computed by a program
+(`frameboost.engines.programs`), and more by `frameboost.compile.polars.output_expr`. Both return the same bits.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from frameboost.expressions.expression import value_of
+from frameboost.compile.polars import output_column, output_expr
 from frameboost.losses.outputs import Output
+from frameboost.runtime.workers import has_numba
 
 if TYPE_CHECKING:
     from frameboost.engines.programs import Program
 
-__all__ = ["ArrayOutput", "few_outputs"]
+__all__ = ["RowOutput"]
 
-# Rows that are computed number by number, and those of classes, which numpy does not compute here.
-_MAX_ROWS, _MAX_CLASSES = 3, 8
-# Rows times values that are computed by numpy.
-_MAX_ARRAY = 1 << 13
-
-
-def few_outputs(output: Output, margins: Sequence[Sequence[float]]) -> pl.Series | None:
-    """Return the output for rows with these margins; None if it must be computed by columns.
-
-    Bitwise equal to `frameboost.compile.polars.output_expr`.
-
-    Parameters
-    ----------
-    margins
-        float64 (outputs, rows): the margins, without NaN.
-    """
-    if not 0 < len(margins[0]) <= (_MAX_CLASSES if output.is_class else _MAX_ROWS) or output.names:
-        return None
-    rows = [_values(output, row) for row in zip(*margins, strict=True)]
-    shape = len(output.values)
-    kind = _dtype(output)
-    if shape == 1:
-        return pl.Series("prediction", [value for (value,) in rows], kind)
-    return pl.Series("prediction", rows, pl.Array(kind, shape))
+# Rows times values that a program computes; of labels, which Python looks up, fewer.
+_MOST, _MOST_LABELS = 1 << 13, 1 << 10
+# The inputs of an output that one expression of polars computes, which is kept.
+_MAX_AT_ONCE = 16
 
 
-def _values(output: Output, margins: Sequence[float]) -> list[Any]:
-    """Return one row's values."""
-    numbers: dict[str, Any] = {name: float(k) for k, name in enumerate(output.labels)}
-    numbers |= dict(zip(output.inputs, map(float, margins), strict=True))
-    for stage in output.stages:
-        numbers |= {name: value_of(expression, numbers) for name, expression in stage.items()}
-    values: list[Any] = [value_of(expression, numbers) for expression in output.values]
-    if not output.is_class:
-        return values
-    labels = list(output.labels.values())
-    return [labels[int(value)] if labels else int(value) for value in values]
-
-
-def _dtype(output: Output) -> type[pl.DataType]:
-    """Return the type of a value."""
-    if not output.is_class:
-        return pl.Float64
-    labels = list(output.labels.values())
-    return pl.Int64 if not labels else pl.Boolean if isinstance(labels[0], bool) else pl.String
-
-
-class ArrayOutput:
-    """An output with numeric values, compiled once.
+class RowOutput:
+    """An output, compiled on first use.
 
     Parameters
     ----------
     output
         The output.
+    may_be_null
+        Whether margins may be null, as offsets may be.
     """
 
-    def __init__(self, output: Output) -> None:
-        from frameboost.engines.programs import compile_program, evaluate  # which need numba
+    def __init__(self, output: Output, *, may_be_null: bool) -> None:
+        self.output = output
+        self._may_be_null = may_be_null
+        self._is_margin = output.is_margin and not may_be_null
+        self._labels = list(output.labels.values())
+        self._most = _MOST_LABELS if self._has_texts else _MOST
 
-        self._margins, self._evaluate = output.margins, evaluate
-        self._program: Program | None = None
-        if not output.is_class and not output.names:  # these are numbers
-            terms = {name: value for stage in output.stages for name, value in stage.items()}
-            self._program = compile_program(output.values, terms, {})
+    @property
+    def _has_texts(self) -> bool:
+        return any(isinstance(label, str) for label in self._labels)
 
-    def values(self, margins: Sequence[npt.NDArray[np.float64]]) -> pl.Series | None:
-        """Return the values of rows with these margins, float64 (outputs, rows).
+    def values(self, margins: Sequence[Any]) -> npt.NDArray[Any] | pl.Series:
+        """Return the output of rows with these margins, as a new array if it is of numbers or truth values.
 
-        None if polars must compute them: for many rows, or expressions that may be NULL or round differently.
+        Parameters
+        ----------
+        margins
+            The margins of each output, float64 (rows,), without NaN; polars series if they may be null. The last one is
+            the result of the lookup, if any.
+
+        Returns
+        -------
+        array or polars.Series
+            (rows,), or (rows, values); a series for other types, and for many rows.
         """
-        program, n_rows = self._program, len(margins[0])
-        if program is None or n_rows * len(program.results) > _MAX_ARRAY:
+        if self._is_margin:
+            return margins[0]  # type: ignore[no-any-return]
+        program = self._program
+        if program is None or len(margins[0]) * len(program.results) > self._most:
+            return self._by_polars(margins)
+        values = program.of_rows(np.asarray(margins))
+        return self._by_polars(margins) if values is None else self._shaped(values)
+
+    @cached_property
+    def _program(self) -> Program | None:
+        """The program over all margins; None if polars must compute the output."""
+        output = self.output
+        if not has_numba() or self._may_be_null or output.lookup or (self._has_texts and len(output.values) > 1):
             return None
-        by_name = dict(zip(self._margins, margins, strict=True))
-        results = self._evaluate(program, [by_name[name] for name in program.columns])
-        if len(results) == 1:
-            values = results[0]
-            return pl.Series("prediction", values if np.shape(values) == (n_rows,) else np.full(n_rows, values))
-        table = np.empty((n_rows, len(results)))
-        for k, column in enumerate(results):
-            table[:, k] = column
-        return pl.Series("prediction", table)
+        from frameboost.engines.programs import OPCODES, compile_program
+
+        terms = {name: value for stage in output.stages for name, value in stage.items()}
+        known = {name: float(number) for number, name in enumerate(output.labels)}
+        program = compile_program(output.values, terms, known)
+        if program is None:
+            return None
+        instructions, order = program.instructions.copy(), [output.margins.index(name) for name in program.columns]
+        is_column = instructions[:, 0] == OPCODES["COLUMN"]
+        instructions[is_column, 1] = np.array(order, np.int64)[instructions[is_column, 1]]
+        return replace(program, columns=output.margins, instructions=instructions)
+
+    def _shaped(self, values: npt.NDArray[np.float64]) -> npt.NDArray[Any] | pl.Series:
+        """Return the values, (rows, values), in the output's type."""
+        if self.output.names:
+            return pl.DataFrame(values, schema=list(self.output.names)).to_struct("prediction")
+        shaped: npt.NDArray[Any] = values if values.shape[1] > 1 else values[:, 0]
+        if not self.output.is_class:
+            return shaped
+        if self._has_texts:
+            return pl.Series("prediction", [self._labels[int(number)] for number in shaped], pl.String)
+        return shaped == 1.0 if self._labels else shaped.astype(np.int64)
+
+    def _by_polars(self, margins: Sequence[Any]) -> pl.Series:
+        output = self.output
+        rows = pl.DataFrame([pl.Series(name, sums) for name, sums in zip(output.inputs, margins, strict=True)])
+        if rows.width > _MAX_AT_ONCE:
+            return output_column(output, rows, may_be_null=self._may_be_null).alias("prediction")
+        return rows.select(self._expr).to_series()
+
+    @cached_property
+    def _expr(self) -> pl.Expr:
+        named = [pl.col(name) for name in self.output.inputs]
+        return output_expr(self.output, named, named if self._may_be_null else ()).alias("prediction")

@@ -14,7 +14,7 @@ import polars as pl
 import polars.selectors as cs
 
 from frameboost.checks.messages import counted, listed, shown, warn
-from frameboost.compile.polars import lookup_expr, margin_expr, margin_exprs, output_column, output_expr
+from frameboost.compile.polars import lookup_expr, margin_expr, margin_exprs, output_expr
 from frameboost.data.foreign_tables import frame_of_arrow, is_arrow_table, is_frame_of, numbers_of_pandas
 from frameboost.data.matrix import Matrix
 from frameboost.data.opening import open_rows
@@ -23,7 +23,7 @@ from frameboost.ensemble.ensemble import Ensemble
 from frameboost.errors import DataError, ParameterError
 from frameboost.losses.loss import EXPOSURE
 from frameboost.losses.outputs import OUTPUTS, Lookup, Output
-from frameboost.prediction.outputs import ArrayOutput, few_outputs
+from frameboost.prediction.outputs import RowOutput
 from frameboost.runtime.workers import at_most, has_numba, kept_workers
 from frameboost.schema.types import FeatureType, column
 from frameboost.trees.linear_leaves import MAX_STEPS
@@ -36,8 +36,6 @@ if TYPE_CHECKING:
 __all__ = ["Predictor"]
 
 
-# The outputs whose values are computed by one expression of polars, which is cached.
-_MAX_AT_ONCE = 16
 # Rows of numbers up to which each walks by itself.
 _FEW = 16
 # Values of such rows that are read row by row in the time of a column.
@@ -117,12 +115,10 @@ class Predictor:
     def __init__(self, ensemble: Ensemble) -> None:
         self.ensemble = ensemble
         # What the last call prepared: most calls have columns of the same types and the same output.
-        self._outputs: dict[str, Output] = {}
+        self._outputs: dict[str, RowOutput] = {}
         self._last_scorer: tuple[tuple[FeatureType, ...], ByteScorer] | None = None
         self._last_table: _TableColumns | None = None
         self._last_matrix: tuple[tuple[list[str], Any], ByteScorer, Any] | None = None
-        self._last_values: tuple[tuple[Output, bool], pl.Expr] | None = None
-        self._last_arrays: tuple[Output, ArrayOutput] | None = None
         self._last_started: Predictor | None = None
 
     @cached_property
@@ -219,17 +215,18 @@ class Predictor:
 
     def predict(self, data: Any, output: str, n_jobs: int | None = None) -> pl.Series:
         """Predict rows; see `frameboost.Model.predict`."""
-        with at_most(n_jobs):
-            return self._predicted(data, output)
+        values = self.values(data, output, n_jobs)
+        return values if isinstance(values, pl.Series) else pl.Series("prediction", values)
 
-    def _predicted(self, data: Any, output: str) -> pl.Series:
-        if output == "leaf":
-            return self._leaves(data)
-        if output not in OUTPUTS:
-            raise ParameterError(f"output must be one of {listed((*OUTPUTS, 'leaf'))}, not {shown(output)}")
-        if output not in self._outputs:
-            self._outputs[output] = self.ensemble.output(output)
-        return self._values(self._outputs[output], self._inputs(self._outputs[output], data))
+    def values(self, data: Any, output: str, n_jobs: int | None = None) -> npt.NDArray[Any] | pl.Series:
+        """Return the predictions of rows, as a new array if they are numbers of few rows (see `RowOutput.values`)."""
+        with at_most(n_jobs):
+            if output == "leaf":
+                return self._leaves(data)
+            if output not in OUTPUTS:
+                raise ParameterError(f"output must be one of {listed((*OUTPUTS, 'leaf'))}, not {shown(output)}")
+            compiled = self._output(output)
+            return compiled.values(self._inputs(compiled.output, data))
 
     def _inputs(self, output: Output, data: Any) -> list[Any]:
         """Return the margins of each row, and the index of the output's lookup, if any."""
@@ -246,39 +243,21 @@ class Predictor:
 
     def staged(self, data: Any, name: str) -> Iterator[pl.Series]:
         """Yield the predictions of the first round, of the first two, and so on; each tree scores once."""
-        output = self.ensemble.output(name)
+        output = self._output(name)
         source = open_rows(data, self.ensemble.read_features)
         types = self._types(source)
         frame = source.to_frame(self.ensemble.read_names).collect()
         sums: Sequence[Any] = self.ensemble.base_margins
         for number in range(self.ensemble.n_rounds):
             sums = Predictor(self.ensemble.rounds(number, number + 1)).sums(frame.lazy(), types, sums)
-            yield self._values(output, self.with_offset(frame, sums))
+            values = output.values(self.with_offset(frame, sums))
+            yield values if isinstance(values, pl.Series) else pl.Series("prediction", values)
 
-    def _values(self, output: Output, margins: Sequence[Any]) -> pl.Series:
-        """Return an output of rows with these margins; the last of them is the index of its lookup, if any."""
-        may_be_null = self.ensemble.offset is not None
-        if output.is_margin and not may_be_null:
-            return pl.Series("prediction", margins[0])
-        if not may_be_null and (values := few_outputs(output, margins)) is not None:
-            return values
-        if not may_be_null and has_numba() and (values := self._array_output(output).values(margins)) is not None:
-            return values
-        columns = [pl.Series(name, sums) for name, sums in zip(output.inputs, margins, strict=True)]
-        if len(columns) > _MAX_AT_ONCE:
-            return output_column(output, pl.DataFrame(columns), may_be_null=may_be_null).alias("prediction")
-        last, key = self._last_values, (output, may_be_null)
-        if last is None or last[0] != key:
-            named = [pl.col(name) for name in output.inputs]
-            value = output_expr(output, named, named if may_be_null else ()).alias("prediction")
-            self._last_values = last = key, value
-        return pl.DataFrame(columns).select(last[1]).to_series()
-
-    def _array_output(self, output: Output) -> ArrayOutput:
-        last = self._last_arrays
-        if last is None or last[0] is not output:
-            self._last_arrays = last = output, ArrayOutput(output)
-        return last[1]
+    def _output(self, name: str) -> RowOutput:
+        if name not in self._outputs:
+            may_be_null = self.ensemble.offset is not None
+            self._outputs[name] = RowOutput(self.ensemble.output(name), may_be_null=may_be_null)
+        return self._outputs[name]
 
     def _leaves(self, data: Any) -> pl.Series:
         source = open_rows(data, self.ensemble.features)

@@ -533,16 +533,15 @@ class Estimator(BaseEstimator):
     def _output(self, X: Any, output: _Output, base_margin: Any = None, rounds: _Rounds = None) -> Array:
         """Return an output of the model for X's rows, as a writable array."""
         model = self._rounds(rounds)
+        frames: Iterable[pl.DataFrame | Matrix] = read_parts(self, X)
         if output == "leaf":  # which no base margin moves
-            without = Model(replace(model.ensemble, offset=None))
-            parts = [without.predict(frame, "leaf") for frame in read_parts(self, X)]
+            model = model if model.ensemble.offset is None else Model(replace(model.ensemble, offset=None))
         else:
-            model, frames = self._with_margins(model, read_parts(self, X), base_margin)
-            predictor = model._predictor
-            if output == "probability":  # else probabilities of classes with labels are a struct
-                predictor = predictor.of_numbers()
-            parts = [predictor.predict(frame, output, self.n_jobs) for frame in frames]
-        arrays = [part.to_numpy(writable=True) for part in parts]
+            model, frames = self._with_margins(model, frames, base_margin)
+        # Probabilities of classes with labels would be a struct.
+        predictor = model._predictor.of_numbers() if output == "probability" else model._predictor
+        parts = [predictor.values(frame, output, self.n_jobs) for frame in frames]
+        arrays = [part.to_numpy(writable=True) if isinstance(part, pl.Series) else part for part in parts]
         return arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
 
     def _staged(self, X: Any, output: OutputName = "mean", base_margin: Any = None) -> Iterator[FloatArray]:

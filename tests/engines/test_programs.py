@@ -10,7 +10,7 @@ import pytest
 from frameboost.engines import programs
 from frameboost.engines.contract import Cumulative
 from frameboost.engines.elementary import exponentials, logarithms
-from frameboost.engines.programs import OPCODES, compile_program, compute_few, compute_gh, compute_shares
+from frameboost.engines.programs import OPCODES, compile_program, compute_few, compute_gh, compute_rows, compute_shares
 from frameboost.expressions.expression import Expression
 from frameboost.losses.built_in import get_loss
 from frameboost.metrics.metric import Metric, get_metrics
@@ -58,6 +58,11 @@ def computed(wanted, columns, n_rows, terms=TERMS, known=None, offsets=None):
     np.testing.assert_array_equal(largest_of_few, largest)
     if offsets.all():  # sums are exact on grids
         np.testing.assert_array_equal(totals_of_few, totals)
+    else:
+        by_row, read = np.empty((n_rows, len(wanted))), np.array([columns[name] for name in program.columns])
+        compute_rows(program.instructions, program.constants, program.results, read.reshape(-1, n_rows), by_row)
+        by_row = by_row.reshape(n_rows, -1, 2).swapaxes(0, 1) + 0.0  # as offsets of 0 are added to pairs
+        np.testing.assert_array_equal(by_row.view(np.int64), pairs.view(np.int64))
     return np.moveaxis(pairs, 2, 1).reshape(len(wanted), n_rows), largest, totals
 
 

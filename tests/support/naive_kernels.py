@@ -47,7 +47,8 @@ TESTED_OTHERWISE = {
         "engines/memory/test_trees": "add_by_node add_by_side add_grown_leaves add_tree fill_named fill_opposite "
         "fill_side fill_sides grow_tree grow_vector_tree part_drawn "
         "search_level",  # trees grown level by level, and in one call
-        "engines/test_programs": "exponentials logarithms compute_gh compute_shares compute_to exp_of log_of",
+        "engines/test_programs": "exponentials logarithms compute_gh compute_rows compute_shares compute_to "
+        "exp_of log_of",
         "engines/test_same_trees": "take_rows",  # engines of queries
         "model/test_calibration": "pool_adjacent_violators",  # scikit-learn's isotonic regression
         "model/test_explain": "add_interactions add_shap add_steps link_nodes",  # tests.support.naive_shap

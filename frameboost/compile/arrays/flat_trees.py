@@ -357,8 +357,8 @@ class NumberTrees:
     roots, outputs
         int64 (trees,): as in `TreeArrays`.
     nodes
-        int32 (nodes, 4): the feature (`LEAF` in a leaf), the left and the right child, and whether missing values go
-        right.
+        int32 (nodes, 4): the feature, the left and the right child, and whether missing values go right. Both children
+        of a leaf are the leaf itself, and its feature is any.
     numbers
         float64 (nodes,): the threshold, NaN if all numbers go left; in a leaf its value.
     """
@@ -379,7 +379,8 @@ class NumberTrees:
         is_any = arrays.bound > np.append(arrays.missing, 0)[feature]  # every number goes left
         thresholds = np.concatenate([*edges, [np.nan]])
         threshold = thresholds[np.where(is_leaf | is_any, -1, starts[feature] + arrays.bound - 1)]
-        nodes = np.stack([arrays.feature, arrays.left, arrays.right, ~arrays.missing_left], axis=1).astype(np.int32)
+        left, right = (np.where(is_leaf, np.arange(len(feature)), child) for child in (arrays.left, arrays.right))
+        nodes = np.stack([feature, left, right, ~arrays.missing_left], axis=1).astype(np.int32)
         return cls(arrays.roots, arrays.outputs, nodes, np.where(is_leaf, arrays.value, threshold))
 
     def margins(self, rows: npt.ArrayLike, base_margins: Sequence[float]) -> list[FloatArray] | None:

@@ -29,6 +29,8 @@ LEAF = NO_TABLE = -1
 _WALKED = 256
 # From here on float64 does not hold all integers.
 _INEXACT = 2.0**53
+# Walks of rows of numbers down trees at the same time.
+_WALKS, _ONE, _NONE = np.uint64(16), np.uint64(1), np.uint64(0)
 # The columns of `NumberTrees.nodes`; the right child is after the left one.
 FEATURE, CHILDREN, MISSING_RIGHT = np.uint64(0), np.uint64(1), np.uint64(3)
 
@@ -90,6 +92,9 @@ def find_leaves(  # type: ignore[no-untyped-def]
 def add_leaves_of_numbers(values, roots, outputs, nodes, numbers, margins):  # type: ignore[no-untyped-def]
     """Add the leaf values of all trees to the margins of a few rows, in tree order.
 
+    Several rows go down several trees at the same time, a step each in turn, so that the processor need not wait for
+    the end of one step before it begins another, nor guess how many steps a row takes.
+
     Returns False, without adding any, if a value is so large that float64 may not hold the integer it stands for.
 
     Parameters
@@ -101,19 +106,42 @@ def add_leaves_of_numbers(values, roots, outputs, nodes, numbers, margins):  # t
     margins
         float64 (outputs, rows), added to.
     """
-    for row in range(len(values)):
-        for i in range(values.shape[1]):
-            if abs(values[row, i]) >= _INEXACT:
-                return False
-    for tree in range(len(roots)):
-        for row in range(np.uint64(len(values))):  # with unsigned indices there are no negative ones to consider
-            node = np.uint64(roots[tree])
-            while nodes[node, FEATURE] != LEAF:
-                value = values[row, np.uint64(nodes[node, FEATURE])]
-                # The threshold NaN is above all numbers.
-                is_right = value >= numbers[node] if value == value else nodes[node, MISSING_RIGHT] != 0
-                node = np.uint64(nodes[node, CHILDREN + np.uint64(is_right)])
-            margins[outputs[tree], row] += numbers[node]
+    # With unsigned indices there are no negative ones to consider, and with integers as truth values no jumps.
+    n_rows, n_features, n_trees = np.uint64(len(values)), np.uint64(values.shape[1]), np.uint64(len(roots))
+    flat = values.reshape(-1)
+    for i in range(len(flat)):
+        if abs(flat[i]) >= _INEXACT:
+            return False
+    n_at_once = max(_WALKS // max(n_rows, _ONE), _ONE)
+    at = np.empty(n_at_once * n_rows, np.uint32)  # the node of each walk
+    for first in range(_NONE, n_trees, n_at_once):
+        last, walk = min(first + n_at_once, n_trees), _NONE
+        for tree in range(first, last):
+            for _ in range(n_rows):
+                at[walk] = roots[tree]
+                walk += _ONE
+        moved = True
+        while moved:
+            moves, walk = np.uint32(0), _NONE
+            for _ in range(first, last):
+                start = _NONE
+                for _ in range(n_rows):
+                    node = np.uint64(at[walk])
+                    value = flat[start + np.uint64(nodes[node, FEATURE])]
+                    # The threshold NaN is above all numbers.
+                    is_right = np.uint64(value >= numbers[node])
+                    is_right |= np.uint64(value != value) & np.uint64(nodes[node, MISSING_RIGHT])
+                    child = np.uint32(nodes[node, CHILDREN + is_right])
+                    moves |= child ^ at[walk]
+                    at[walk] = child
+                    walk += _ONE
+                    start += n_features
+            moved = moves != 0
+        walk = _NONE
+        for tree in range(first, last):
+            for row in range(n_rows):
+                margins[outputs[tree], row] += numbers[np.uint64(at[walk])]
+                walk += _ONE
     return True
 
 
