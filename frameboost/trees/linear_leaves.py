@@ -195,8 +195,8 @@ class LinearColumns:
         return sums
 
     def is_same(self, other: LinearColumns) -> bool:
-        """Whether the same leaves have the same values."""
-        return np.array_equal(self.constant, other.constant) and np.array_equal(self.terms, other.terms)
+        """Whether the same nodes have the same leaves."""
+        return all(np.array_equal(getattr(self, each.name), getattr(other, each.name)) for each in fields(self))
 
     def times(self, factor: float) -> LinearColumns:
         """Return the leaves with their values times a factor."""

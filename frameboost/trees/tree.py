@@ -353,6 +353,7 @@ NODE_TYPES: Mapping[str, npt.DTypeLike] = {
     "with_missing": np.uint8,
 }
 FLAGS = {"missing_left", "with_missing"}
+_TREE_ARRAYS = "sizes", "output", "integer_at", "integers", "categories_at", "categories_size", "categories"
 
 
 @dataclass(frozen=True)
@@ -429,6 +430,19 @@ class TreeColumns:
             )
             start = end
         return tuple(trees)
+
+    def are_equal(self, other: TreeColumns) -> bool:
+        """Whether all trees are equal, without creating them."""
+        if not all(np.array_equal(getattr(self, each), getattr(other, each)) for each in _TREE_ARRAYS):
+            return False
+        zeros = np.zeros(int(self.sizes.sum()))  # of a field that is missing, as it is 0 everywhere
+        for field in self.nodes.keys() | other.nodes.keys():
+            both = self.nodes.get(field, zeros), other.nodes.get(field, zeros)
+            if not np.array_equal(*both, equal_nan=field == "threshold"):
+                return False
+        if not self.linear or not other.linear:
+            return not self.linear and not other.linear
+        return self.linear.is_same(other.linear)
 
     @property
     def roots(self) -> IntArray:
@@ -554,7 +568,9 @@ class ColumnTrees(Sequence[Tree]):
         return iter(self._trees)
 
     def __eq__(self, other: object) -> bool:
-        return self._trees == tuple(other) if isinstance(other, tuple | ColumnTrees) else NotImplemented
+        if isinstance(other, ColumnTrees):
+            return self.columns.are_equal(other.columns)
+        return self._trees == other if isinstance(other, tuple) else NotImplemented
 
     def __hash__(self) -> int:
         return hash(self._trees)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -49,8 +50,9 @@ _BINARY, _OF_CLASSES = "binary:logistic", ("multi:softprob", "multi:softmax")
 # The maximum number of values for concurrent fits.
 _MAX_VALUES_AT_ONCE = 2**22
 _LAST_ROWS = "last 20%"
-# At least so many rows, where there are, are those of the model's baseline: an index of drift is uncertain by 0.001.
-_ROWS_OF_BASELINE = 10_000
+# The model's baseline is of at most so many rows: an index of drift is uncertain by 0.005, where 0.1 is some drift, and
+# predictions of all rows by thousands of trees take a tenth of the search.
+_ROWS_OF_BASELINE = 2_000
 _CHECKPOINT_EVERY = inspect.signature(fit).parameters["checkpoint_every"].default
 # Engines that leaves with slopes and leaves of all outputs go with; and arguments that recipes with a setting
 # do not go with.
@@ -175,6 +177,8 @@ def auto(
     features, roles = [feature.name for feature in planned.features], {name: arguments.get(name) for name in _ROLES}
     roles["group"] = planned.roles.get("qid")
     plan = _plan(quality, arguments, _left_out(planned, arguments))
+    if not _is_of_classes(planned):
+        plan = plan.without_lead()
     if budget is not None:
         budget.check(planned.features)
     out_of_fold = OutOfFold(cast("LocalSource", planned.source))
@@ -213,12 +217,13 @@ def auto(
     folder = None if checkpoint is None else Path(checkpoint)
     if folder is not None:
         folder.mkdir(parents=True, exist_ok=True)
-    with steps(len(plan.recipes) * len(folds) + sum(map(len, plan.rivals)), verbose=verbose) as tell:
+    n_rivals = sum(map(len, plan.rivals)) + (plan.lead is not None)
+    with steps(len(plan.recipes) * len(folds) + n_rivals, verbose=verbose) as tell:
         search = Trials(
             folds, rows, planned, train, deadline, metric, at_once=at_once, n_threads=n_threads, checkpoint=folder,
             checkpoint_every=arguments.get("checkpoint_every", _CHECKPOINT_EVERY), tell=tell,
         )  # fmt: skip
-        tried, lost = search.run(plan.recipes, plan.rivals)
+        tried, lost = search.run(plan)
         tell("choosing by held-out rows")
         complete = [trial for trial in tried if trial.models.keys() == tried[0].models.keys()]
         known_roles = {name: column_ for name, column_ in roles.items() if column_ is not None}
@@ -258,7 +263,7 @@ def auto(
     joins = recorded_joins(planned.data, ensemble.read_names)
     metadata = replace(Metadata.of_training(n_rows), query=hash_of_query(data))
     ensemble = replace(ensemble, labels=planned.labels, interval=interval, joins=joins, metadata=metadata)
-    some = rows.to_frame(ensemble.read_names).gather_every(max(1, n_rows // _ROWS_OF_BASELINE))
+    some = rows.to_frame(ensemble.read_names).gather_every(math.ceil(n_rows / _ROWS_OF_BASELINE))
     ensemble = replace(ensemble, baseline=model_baseline(Predictor(ensemble), some.collect(), 10))
     hint = "\n".join(filter(None, [hint if is_assumed else "", note]))
     return Model(ensemble, leaderboard=board, hint=hint, out_of_fold=out_of_fold.frame())

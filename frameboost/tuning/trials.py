@@ -28,7 +28,7 @@ from frameboost.model.model import Model
 from frameboost.planning import FitPlan
 from frameboost.prediction.predictor import Predictor
 from frameboost.schema.types import column
-from frameboost.tuning.recipes import Recipe, Settings
+from frameboost.tuning.recipes import Plan, Recipe, Settings
 
 __all__ = ["MOST_READ", "Deadline", "Fold", "Trial", "Trials", "deciding_metric"]
 
@@ -36,8 +36,8 @@ __all__ = ["MOST_READ", "Deadline", "Fold", "Trial", "Trials", "deciding_metric"
 MOST_READ = 2**20
 # A trial is given up after so many folds, if its metric is behind by this share.
 _JUDGED_BY, _BEHIND = 2, 0.03
-# Rivals are tried if the error of the best round is below this share of the first round's.
-_ROOM = 0.4
+# There is little noise if the error of the best round is below this share of the first round's.
+_LITTLE = 0.4
 
 Train = Callable[..., Model]
 """Trains a plan, with ``callbacks`` and a ``checkpoint``."""
@@ -207,17 +207,15 @@ class Trials:
         self._at_once, self._n_threads, self._checkpoint, self._tell = at_once, n_threads, checkpoint, tell
         self._checkpoint_every = checkpoint_every
 
-    def run(
-        self, recipes: Sequence[Recipe], rivals: Sequence[Sequence[Recipe]] = ()
-    ) -> tuple[list[Trial], list[Trial]]:  # fmt: skip
+    def run(self, plan: Plan) -> tuple[list[Trial], list[Trial]]:
         """Return a trial of each recipe that there was time for, and those that lost the race to be the first.
 
         The first trial has at least one model. A trial is given up once its metric is clearly behind that of another on
         the same folds. A rival that wins against the first recipe on the first fold takes its place, and is trained on
         no other fold.
         """
-        first, *others = map(Trial, recipes)
-        winner, *losers = self._race(first, rivals)
+        first, *others = map(Trial, plan.recipes)
+        winner, *losers = self._race(first, plan)
         trials = [winner if winner is not first else self._trial(first, [], self.folds)]
         for trial in others:
             if not self._deadline.allows(trial.recipe.name):
@@ -225,23 +223,28 @@ class Trials:
             trials.append(self._trial(trial, trials, self.folds))
         return [trial for trial in trials if trial.models], [trial for trial in losers if trial.models]
 
-    def _race(self, first: Trial, rivals: Sequence[Sequence[Recipe]]) -> list[Trial]:
-        """Return the trials of a recipe and its rivals on the first fold, the winner first; see `Plan.rivals`.
+    def _race(self, first: Trial, plan: Plan) -> list[Trial]:
+        """Return the trials of a recipe, the lead and its rivals on the first fold, the winner first; see `Plan`.
 
-        Without rivals nothing is trained. There is no race by a metric of which larger values are better, or where more
-        than `_ROOM` of the first round's error is left after the best one.
+        Without a lead or rivals nothing is trained. There is no race by a metric of which larger values are better.
         """
-        trials = [first]
-        if not rivals:
+        trials, fold, winner = [first], self.folds[0], 0
+        if plan.lead is None and not plan.rivals:
             return trials
-        fold, winner = self.folds[0], 0
-        self._fit([fold], first, is_needed=True)
-        model = first.models[fold.number]
-        if deciding_metric(self._metric, model.ensemble.loss)[1]:
+        if plan.lead is not None:
+            trials.append(Trial(plan.lead))
+            self._fit([fold], trials[1], is_needed=True)
+            if self._has_little_noise(trials[1]) or not self._deadline.allows(first.recipe.name):
+                return trials[::-1]
+        self._fit([fold], first, is_needed=plan.lead is None)
+        if not first.models:  # the time was over
+            return trials[::-1]
+        if deciding_metric(self._metric, first.any_model.ensemble.loss)[1]:
             return trials
         least = first.score([fold.number])
-        has_room = 0.0 < least < _ROOM * model.history.to_series(-1)[0]
-        for group in rivals if has_room else ():
+        if plan.lead is not None and trials[1].score([fold.number]) < (1 - plan.lead.ahead) * least:
+            return trials[::-1]
+        for group in plan.rivals if self._has_little_noise(first) else ():
             for rival in group:
                 if not self._deadline.allows(rival.name):
                     continue
@@ -255,6 +258,12 @@ class Trials:
             if winner:
                 break
         return [trials.pop(winner), *trials]
+
+    def _has_little_noise(self, trial: Trial) -> bool:
+        """Whether less than `_LITTLE` of the first round's error is left after the best round on the first fold."""
+        model = trial.any_model
+        is_error = not deciding_metric(self._metric, model.ensemble.loss)[1]
+        return is_error and 0.0 < trial.score(trial.models) < _LITTLE * float(model.history.to_series(-1)[0])
 
     def _trial(self, trial: Trial, others: Sequence[Trial], folds: Sequence[Fold]) -> Trial:
         missing = [fold for fold in folds if fold.number not in trial.models]

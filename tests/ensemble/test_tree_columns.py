@@ -57,3 +57,23 @@ def test_depths():
 def test_leaves_are_counted_alike_in_columns_and_in_trees():
     trees = (*FIRST, *SECOND)
     assert count_leaves(trees) == count_leaves(ColumnTrees(TreeColumns.of(trees))) == 2 + 1 + 3 * 2
+
+
+def test_columns_are_equal_where_trees_are():
+    leaf = LinearLeaf(1.5, (LinearTerm(0, 2.0, 0.25, 1.0, 0.0, 5.0),))
+    steeper = leaf._replace(terms=(leaf.terms[0]._replace(slope=3.0),))
+    trees = [
+        split(0, threshold=2.5), split(1, threshold=2.5), split(0, threshold=2.25),
+        split(0, threshold=2), split(0), split(0, categories=(0, 1)), LEAVES,
+        split(0, categories=(0, 2)), split(0, threshold=2.5, output=1), split(0, threshold=2.5, values=(1.0, 2.0)),
+        split(0, threshold=2.5, with_missing=(True, False, False)), split(0, threshold=2.5, linear=(None, leaf, None)),
+        split(0, threshold=2.5, linear=(None, steeper, None)), split(0, threshold=2.5, linear=(None, None, leaf)),
+    ]  # fmt: skip
+    columns = [ColumnTrees(TreeColumns.of((FIRST[1], tree))) for tree in trees]
+    again = [ColumnTrees(TreeColumns.of((FIRST[1], tree))) for tree in trees]
+    for i, first in enumerate(columns):
+        assert [first == other for other in again] == [trees[i] == tree for tree in trees]
+    unset = columns[0].columns
+    stored = TreeColumns(**vars(unset) | {"nodes": {**unset.nodes, "with_missing": np.zeros(4, np.uint8)}})
+    assert ColumnTrees(stored) == columns[0]
+    assert columns[0] != ColumnTrees(TreeColumns.of(trees[:1]))

@@ -370,7 +370,12 @@ def test_where_there_is_little_noise_other_trees_may_win_a_race():
     noisy = smooth.with_columns(y=pl.col("y") + rng.normal(size=300))
     assert trials_of(noisy, n_estimators=40) == {mixed: (5, 1.0)}
     classes = x.with_columns(y=(pl.col("a") * 2 + 2).cast(pl.Int64).cast(pl.String))
-    assert trials_of(classes, n_estimators=60).keys() == {"for all outputs", mixed}
+    assert trials_of(classes, n_estimators=60) == {"for all outputs": (2, 1.0)}
+    coin = classes.with_columns(y=pl.Series(rng.integers(0, 3, 300)).cast(pl.String))  # nothing is learnt of it
+    assert trials_of(coin, n_estimators=9).keys() == {"for all outputs", mixed}
+    targets = smooth.with_columns(z=pl.col("b") * 2)
+    found = fb.auto(targets, ["y", "z"], learning_rate=0.3, n_estimators=40, n_jobs=1, verbose=False)
+    assert {"for all outputs", mixed} <= {*found.leaderboard["trial"]}
     codes = rng.integers(0, 4, (300, 3))
     rule = pl.DataFrame([pl.Series(f"s{k}", [f"v{code}" for code in codes[:, k]]) for k in range(3)])
     rule = rule.with_columns(y=pl.Series((codes[:, 0] + codes[:, 1]) % 3 == 0))
