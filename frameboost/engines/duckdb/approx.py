@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -37,17 +37,15 @@ from frameboost.engines.duckdb.binning import (
     store_columns,
 )
 from frameboost.engines.duckdb.engine import HistogramQuery
-from frameboost.engines.duckdb.records.engine import (
-    BYTES_PER_ROW,
-    BYTES_PER_WORD,
-    DuckDBRecordEngine,
-    HeldWords,
-    WordLayout,
-)
+from frameboost.engines.duckdb.records.engine import BYTES_PER_CODE, BYTES_PER_ROW, DuckDBRecordEngine
 from frameboost.expressions.duckdb_sql import literal, physical_sql, render
 from frameboost.runtime.workers import Workers
 from frameboost.schema.types import Physical
 from frameboost.splits.split import FloatArray, IntArray, Split
+
+if TYPE_CHECKING:
+    from frameboost.binning.arrays import Codes
+    from frameboost.engines.memory.columns import BinnedColumns
 
 __all__ = ["DuckDBApproxEngine", "RankedColumns", "undecided_bins"]
 
@@ -69,6 +67,7 @@ class DuckDBApproxEngine(DuckDBRecordEngine):
     _fine_codes: str | None = None  # the table of their codes
     _highest: dict[int, list[float]]  # the highest value of each, of features of floats
     _ranked: RankedColumns | None = None
+    _binned: BinnedColumns | None = None  # the codes of a tree
 
     def load_columns(self) -> list[Bins]:
         """See `RebinningEngine.load_columns`."""
@@ -79,7 +78,7 @@ class DuckDBApproxEngine(DuckDBRecordEngine):
             for feature, column, n in zip(self.features, self.columns, self.count_missing(), strict=True)
         ]
         self.keep_columns(bins)
-        n_bytes = _BYTES_PER_RANK + BYTES_PER_WORD  # a word has at least one code
+        n_bytes = _BYTES_PER_RANK + BYTES_PER_CODE
         self._is_in_memory = self.may_be_in_memory(BYTES_PER_ROW + n_bytes * len(bins))
         return bins
 
@@ -95,16 +94,19 @@ class DuckDBApproxEngine(DuckDBRecordEngine):
 
     def _rebin_in_memory(self, max_bin: int) -> list[Bins]:
         """Propose cuts from sums of h by rank; ranks are fixed during the fit."""
+        from frameboost.engines.memory.columns import BinnedColumns
+
         if self._ranked is None:
             self._ranked = RankedColumns(
                 self.session, self.bins, self.columns, self._unbinned, self.n_rows, self._workers
             )
-        _, h = self.row_gh.of(self.gh)
+        h = np.ascontiguousarray(self.row_gh.of(self.gh)[:, 1])
         positions = self._ranked.positions(h, max_bin)
         bins = self._ranked.bins(positions)
         self.layout = SlotLayout(bins)
-        words = WordLayout({f"bin_{i}": each.largest_code for i, each in enumerate(bins)})
-        self.hold_nodes(words, HeldWords(self._ranked.words(words, bins, positions)))
+        self._binned = BinnedColumns(bins, self.n_rows, room=self._binned)
+        self._binned.fill(self._ranked.coder(positions), self._workers)
+        self.hold_nodes(self._binned)
         return bins
 
     def _rebin_by_fine_bins(self, max_bin: int) -> list[Bins]:
@@ -269,20 +271,14 @@ class RankedColumns:
             for b, column, distinct, at in zip(self._bins, self._columns, self._distinct, positions, strict=True)
         ]
 
-    def words(self, layout: WordLayout, bins: Sequence[Bins], positions: Sequence[IntArray]) -> list[npt.NDArray[Any]]:
-        """Return the words of all rows, uint64 (rows,), that contain the codes of these bins."""
+    def coder(self, positions: Sequence[IntArray]) -> Callable[[int, Bins, Codes], None]:
+        """Return a function that writes the codes of a feature in all rows, from its index and bins."""
 
-        def packed(word: int) -> npt.NDArray[Any]:
-            values = np.zeros(self._ranks.shape[1], np.uint64)
-            shifted = np.empty_like(values)
-            for feature, (b, at) in enumerate(zip(bins, positions, strict=True)):
-                field = layout.fields[f"bin_{feature}"]
-                if field.word == word:
-                    codes = self._codes(feature, b, at).astype(np.uint64) << np.uint64(field.shift)
-                    values |= np.take(codes, self._ranks[feature], out=shifted, mode="clip")
-            return values
+        def write(feature: int, bins: Bins, codes: Codes) -> None:
+            by_rank = self._codes(feature, bins, positions[feature]).astype(codes.dtype, copy=False)
+            np.take(by_rank, self._ranks[feature], out=codes, mode="clip")
 
-        return self._workers.each(range(len(layout.names)), packed)
+        return write
 
     def _codes(self, feature: int, bins: Bins, at: IntArray) -> npt.NDArray[np.unsignedinteger]:
         """Return the code of each rank."""

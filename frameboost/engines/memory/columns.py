@@ -310,7 +310,7 @@ class BinnedColumns:
         bundles = find_bundles(bins, n_rows, elsewhere) if keyed is None else []  # records are as narrow
         bundled = [feature for bundle in bundles for feature in bundle]
         self.bundled = BundledCodes(self.layout, bundles, n_rows) if bundles else None
-        least = np.uint16 if is_small(n_rows, len(bins)) else np.uint8
+        least = np.uint16 if keyed is None and is_small(n_rows, len(bins)) else np.uint8
         self._dense = [
             # Own codes of one byte are in the records of keys.
             DenseCodes(indices, dtype, n_rows, by_row=keyed is None or dtype != np.uint8, room=free.get(dtype))

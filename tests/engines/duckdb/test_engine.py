@@ -382,8 +382,8 @@ def test_rows_stay_in_the_database(monkeypatch, by_kernel, in_memory):
     # Of 100,000 rows a sample is read, and of one column the values near its cuts.
     drawn, near_cuts, *others = sorted(sizes, reverse=True)
     assert drawn == 2048 > near_cuts
-    if by_kernel:  # what a kernel adds up comes in parts: g, h and a word with the codes of three features
-        in_parts = {("float64", "float64"), ("uint64",)}
+    if by_kernel:  # what a kernel adds up comes in parts: the codes of three features; label and margin, then g and h
+        in_parts = {("uint8", "uint8", "uint8"), ("float64", "float64")}
         # or the node, g, h and these codes
         assert dtypes == (in_parts if in_memory else {("uint32", "float64", "float64", "uint8", "uint8", "uint8")})
         assert max(lengths) <= 122_880

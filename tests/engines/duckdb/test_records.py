@@ -9,7 +9,7 @@ import pytest
 import frameboost as fb
 from frameboost.data.duckdb_session import SHOWN, DuckDBSession
 from frameboost.engines.duckdb.records import engine
-from frameboost.engines.duckdb.records.engine import RecordNodes, WordLayout
+from frameboost.engines.duckdb.records.engine import PartitionedNodes, WordLayout
 from tests.support.stars import random_star, without_joins
 
 
@@ -34,7 +34,7 @@ def test_where_nothing_can_be_held_in_memory_or_read_from_it(monkeypatch, settin
     monkeypatch.setattr("frameboost.engines.duckdb.star.tables._MIN_FACTS", 0)
     star, made = random_star(11), []
     monkeypatch.setattr(
-        engine, "RecordNodes", lambda *args, **kwargs: made.append(args) or RecordNodes(*args, **kwargs)
+        engine, "PartitionedNodes", lambda *args, **kwargs: made.append(args) or PartitionedNodes(*args, **kwargs)
     )
     how = {"n_estimators": 2, "max_depth": 3, "features": star.features()}
     expected = fb.fit(star.by_hand(), "y", engine="numba", **how)

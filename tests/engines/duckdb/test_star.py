@@ -26,8 +26,8 @@ SEEDS = st.integers(0, 10**6)
 SMALL = {"n_estimators": 2, "max_depth": 3, "max_bin": 16}
 # where nodes are, and how attributes are summed: by key, by the codes of keys in their order, by codes of the facts
 WAYS = {
-    "in memory": {"_MIN_ROWS_PER_SUM": 0.0, "_MERGED": 1.0, "_PART": 7},
-    "in memory, words read": {"BYTES_PER_WORD": 1 << 60, "_MERGED": 0.0, "MAX_CACHED_KEYS": 0, "MIN_SORTED": 1},
+    "in memory": {"_MIN_ROWS_PER_SUM": 0.0, "_MERGED": 1.0},
+    "in memory, words read": {"_BYTES_PER_PARTITIONED": 1 << 60, "_MERGED": 0.0, "MAX_CACHED_KEYS": 0, "MIN_SORTED": 1},
     "keys": {"_SHARE": 0.0, "_MIN_ROWS_PER_SUM": 0.0, "_MANY_FACTS": 1e-9, "_MERGED": 1.0},
     "codes of keys": {"_SHARE": 0.0, "_MERGED": 0.0, "MAX_CACHED_KEYS": 0, "MIN_SORTED": 1},
     "codes": {"_SHARE": 0.0, "_MIN_ATTRIBUTES": 10**9},

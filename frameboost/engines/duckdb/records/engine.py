@@ -1,9 +1,9 @@
 """The DuckDB engine with nodes, g and h in memory, if they fit: histograms take no statements.
 
-Bins, gradients and metrics are computed in the database, as in the base class. But codes are packed into 64-bit words
-(`WordLayout`), as a few wide columns are faster to read than many narrow ones. The words are held in memory if there is
-room, otherwise read in batches for each level (`Words`). Each level takes one sweep over the rows: they are moved to
-their nodes, and the rows of the requested nodes are summed by bin (`RecordNodes`).
+Bins, gradients and metrics are computed in the database, as in the base class. If there is room, codes are held too,
+and rows are partitioned as by the numba engine (`PartitionedNodes`). Otherwise codes are read for each level: the rows
+of each batch are moved to their nodes, and those of the requested nodes are summed by bin (`RecordNodes`). They are
+packed into 64-bit words then (`WordLayout`), as a few wide columns are faster to read than many narrow ones.
 
 If there is room, roles and margins are held too, as the columns of one table that statements read (`SHOWN`), with g and
 h. A round then takes one statement, which computes g and h, and writes no table. Tables joined by position are read by
@@ -12,11 +12,12 @@ one thread; one table by all threads, in a fifth of the time.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from functools import cached_property, partial
 from itertools import pairwise
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -41,26 +42,30 @@ from frameboost.runtime.workers import Workers
 from frameboost.schema.types import Feature
 from frameboost.splits.split import FloatArray, IntArray, Split, Stats
 
+if TYPE_CHECKING:
+    from frameboost.engines.memory.columns import BinnedColumns
+    from frameboost.engines.memory.star.keyed import KeyedColumns
+
 __all__ = [
-    "BYTES_PER_ROW", "BYTES_PER_WORD", "DuckDBRecordEngine", "HeldWords", "RecordNodes", "RowGradients", "StoredWords",
-    "WordLayout",
+    "BYTES_PER_CODE", "BYTES_PER_ROW", "DuckDBRecordEngine", "PartitionedNodes", "RecordNodes", "RowGradients",
+    "StoredWords", "WordLayout",
 ]  # fmt: skip
 
 # What is in memory takes at most this part of what the database may take.
 _SHARE = 1 / 8
-# A number, g and h; and, where they are held too, each word.
-BYTES_PER_ROW, BYTES_PER_WORD = 2 + 8 + 8, 8
+# A number, g and h. Where codes are held, two row numbers instead of the number, and each code, at most.
+BYTES_PER_ROW, _BYTES_PER_PARTITIONED, BYTES_PER_CODE = 2 + 8 + 8, 4 + 4 + 8 + 8, 4
 _BYTES_PER_NUMBER = 8  # each role and margin, g and h of each margin, and the position
 # For each row its query, its rank in it, and what sums over pairs read and return.
 _BYTES_FOR_PAIRS = 128
 # The most columns of codes: all are read at once.
 _MAX_COLUMNS = 1 << 14
-# Rows that a thread takes at once where words are in memory; and parts of a batch where they are not, which are more
-# than the threads, as one of these also reads the next batch.
-_PART, _PARTS = 1 << 16, 4
+# Parts of a batch, which are more than the threads, as one of these also reads the next batch.
+_PARTS = 4
 # The most memory for the sums of all threads; more of them would add no faster than the database reads.
 _MAX_BYTES, _MAX_THREADS = 1 << 28, 4
 _BITS = 64  # of a word
+_TYPES = {"float64": "DOUBLE", "uint8": "UTINYINT", "uint16": "USMALLINT", "uint32": "UINTEGER"}
 # Where `_CodesOfKeys` has the code that a column of the rows has itself: its first key, how many codes each has, which.
 _ITSELF = (0, 1, 0)
 
@@ -87,7 +92,8 @@ class DuckDBRecordEngine(DuckDBEngine):
         self._bytes_per_row = BYTES_PER_ROW  # of what is in memory
         self._holds_rows = False  # whether this includes roles, margins, and g and h of all outputs
         self._word_layout: WordLayout | None = None
-        self._record_nodes: RecordNodes | None = None
+        self._held_codes: dict[str, np.dtype[Any]] = {}  # the columns of codes and keys to hold
+        self._record_nodes: NodesInMemory | None = None
         self._row_gh: RowGradients | None = None
 
     # --- once a fit ---------------------------------------------------------------------------------------------------
@@ -96,20 +102,55 @@ class DuckDBRecordEngine(DuckDBEngine):
         """See `HistogramEngine.bin_columns`."""
         self._is_in_memory = len(self.tables.features) <= _MAX_COLUMNS and self.may_be_in_memory(BYTES_PER_ROW)
         super().bin_columns(bins)
-        if self._word_layout is not None:
-            names = self._word_layout.names
-            words: Words = StoredWords(self.session, self.bins, names)
-            with_words = BYTES_PER_ROW + BYTES_PER_WORD * len(names)
-            if self._may_take(with_words):
-                words, self._bytes_per_row = HeldWords.read(self.session, self.bins, names, self.n_rows), with_words
-            self.hold_nodes(self._word_layout, words)
-            self._may_sort = False
+        if not self._is_in_memory:
+            return
+        self._may_sort = False
+        if self._word_layout is None:
+            self._hold_codes(bins)
+            return
+        words = StoredWords(self.session, self.bins, self._word_layout.names)
+        self._record_nodes = RecordNodes(
+            self.session, self.bins, self.row_gh, self.layout, self._word_layout, words, self.tables.features,
+            self.tables.dimensions, self._kernel_workers,
+        )  # fmt: skip
+
+    def _hold_codes(self, bins: Sequence[Bins]) -> None:
+        """Read codes and keys into memory, and hold the nodes of the rows."""
+        from frameboost.engines.memory.columns import BinnedColumns
+
+        read = {name: np.empty(self.n_rows, dtype) for name, dtype in self._held_codes.items()}
+        _read_columns(self.session, self.bins, [*read], [*read.values()])
+        keyed = self._keyed(read) if self.tables.dimensions else None
+        binned = BinnedColumns(bins, self.n_rows, keyed=keyed)
+        binned.fill(lambda feature, _, codes: np.copyto(codes, read[f"bin_{feature}"]), self._kernel_workers)
+        self.hold_nodes(binned)
+
+    def _keyed(self, read: Mapping[str, npt.NDArray[Any]]) -> KeyedColumns:
+        """Return the codes by key, from the keys that were read."""
+        from frameboost.engines.memory.star.keyed import KeyedColumns
+        from frameboost.engines.memory.star.tables import CodedTable
+
+        counts = np.empty(0, np.int64)  # which only sorting reads
+        dimensions = self.tables.dimensions
+        coded = [CodedTable(d.features, np.ascontiguousarray(d.codes.T), read[d.column], counts) for d in dimensions]
+        sorted_by = next((i for i, d in enumerate(dimensions) if d.column == self.tables.sorted_by), None)
+        return KeyedColumns(coded, self.layout, (), self._kernel_workers, sorted_by)
+
+    def hold_nodes(self, binned: BinnedColumns) -> None:
+        """Hold the nodes of the rows in memory, with these codes."""
+        self._record_nodes = PartitionedNodes(self.session, self.bins, self.row_gh, binned, self._kernel_workers)
+        self._record_nodes.partition.add_in_blocks = bool(self.tables.sorted_by)
+
+    @cached_property
+    def _kernel_workers(self) -> Workers:
+        """The threads of kernels over rows: at most those of the database."""
+        return self._workers if self._workers.n_jobs <= self.n_threads else Workers(self.n_threads)
 
     def start_margins(self, margins: Mapping[str, Expression]) -> None:
         """See `Engine.start_margins`; margins and roles are held in memory if there is room."""
         n_bytes = self._bytes_per_row + _BYTES_PER_NUMBER * (1 + len(self.roles) + 3 * len(margins))
         are_numbers = "qid" not in self.roles and self._row_roles == [*self.roles]  # without those of linear leaves
-        if self._word_layout is None or not are_numbers or not self._may_take(n_bytes):
+        if self._record_nodes is None or not are_numbers or not self._may_take(n_bytes):
             super().start_margins(margins)
             return
         columns = {name: start.to_sql({role: role for role in self.roles}) for name, start in margins.items()}
@@ -123,17 +164,9 @@ class DuckDBRecordEngine(DuckDBEngine):
         """Compute columns, name -> expression over rows, and hold them; return their arrays."""
         shown = self.session.shown
         arrays = {name: shown[name] if name in shown else np.empty(self.n_rows) for name in columns}
-        numbers = [f"CAST({sql} AS DOUBLE)" for sql in columns.values()]
-        _read_columns(self.session, rows, numbers, [*arrays.values()], in_order)
+        _read_columns(self.session, rows, [*columns.values()], [*arrays.values()], in_order)
         self.session.show(**arrays)
         return arrays
-
-    def hold_nodes(self, word_layout: WordLayout, words: Words) -> None:
-        """Hold the nodes of the rows in memory, with their g and h, from their words."""
-        self._record_nodes = RecordNodes(
-            self.session, self.bins, self.layout, word_layout, words, self.row_gh, self.tables.features,
-            self.tables.dimensions, self._workers, min(self._workers.n_jobs, self.n_threads),
-        )  # fmt: skip
 
     @property
     def row_gh(self) -> RowGradients:
@@ -155,16 +188,23 @@ class DuckDBRecordEngine(DuckDBEngine):
 
     @property
     def packing(self) -> Packing | None:
-        """See `DuckDBEngine.packing`: in words, if these fit in memory."""
-        return self._in_words if self._is_in_memory else None
+        """See `DuckDBEngine.packing`: in words, if nodes are in memory and codes are not."""
+        return self._packed if self._is_in_memory else None
 
-    def _in_words(self, largest: Mapping[str, int]) -> list[str]:
+    def _packed(self, largest: Mapping[str, int]) -> list[str]:
+        dtypes = {name: np.min_scalar_type(value) for name, value in largest.items()}
+        n_bytes = _BYTES_PER_PARTITIONED + sum(dtype.itemsize for dtype in dtypes.values())
+        if self._may_take(n_bytes):
+            self._held_codes, self._bytes_per_row = dtypes, n_bytes
+            return [*largest, *self.roles]
         self._word_layout = WordLayout(largest)
         return [*self._word_layout.sql(), *self.roles]
 
     def close(self) -> None:
         """See `Engine.close`."""
         self._record_nodes = self._row_gh = None
+        if vars(self).get("_kernel_workers", self._workers) is not self._workers:
+            self._kernel_workers.close()
         super().close()
 
     # --- once a round -------------------------------------------------------------------------------------------------
@@ -208,7 +248,9 @@ class DuckDBRecordEngine(DuckDBEngine):
         """See `DuckDBEngine.sums`."""
         if self._record_nodes is None:
             return super().sums(gh)
-        return Stats(*(float(values.sum()) for values in self.row_gh.of(gh)))
+        from frameboost.engines.memory.histograms import gh_totals
+
+        return Stats(*gh_totals(self.row_gh.of(gh), self.n_rows))
 
     def reset_nodes(self) -> None:
         """See `Engine.reset_nodes`."""
@@ -228,14 +270,14 @@ class DuckDBRecordEngine(DuckDBEngine):
         if self._record_nodes is None:
             super().histograms(nodes, out, indices)
         else:
-            out[indices] = self._record_nodes.histograms(nodes, self.gh, self.rows_in(nodes))
+            self._record_nodes.histograms(nodes, self.gh, self.rows_in(nodes), out, indices)
 
     def row_counts(self, nodes: Sequence[int], out: FloatArray, indices: IntArray) -> None:
         """See `CountingEngine.row_counts`."""
         if self._record_nodes is None or self._outputs:
             super().row_counts(nodes, out, indices)
         else:
-            out[indices] = self._record_nodes.histograms(nodes, self.gh, self.rows_in(nodes), are_counted=True)
+            self._record_nodes.histograms(nodes, self.gh, self.rows_in(nodes), out, indices, are_counted=True)
 
     def add_leaf_values(self, values: Mapping[int, float], margin: str) -> None:
         """See `Engine.add_leaf_values`."""
@@ -291,32 +333,6 @@ class WordLayout:
         return [f"{' + '.join(terms)} AS {name}" for name, terms in zip(self.names, words, strict=True)]
 
 
-class Words(Protocol):
-    """The words of all rows."""
-
-    def parts(self) -> Generator[list[tuple[slice, Batch]], None, None]:
-        """Yield lists of parts of the rows with their words, valid until the next list."""
-
-
-class HeldWords:
-    """The words in memory: uint64 (rows,) each."""
-
-    def __init__(self, words: Batch) -> None:
-        self._words = words
-
-    @classmethod
-    def read(cls, session: DuckDBSession, table: str, names: Sequence[str], n_rows: int) -> HeldWords:
-        """Return the words that are columns of a table."""
-        words = [np.empty(n_rows, np.uint64) for _ in names]
-        _read_columns(session, table, names, words)
-        return cls(words)
-
-    def parts(self) -> Generator[list[tuple[slice, Batch]], None, None]:
-        """See `Words.parts`."""
-        n_rows = len(self._words[0])
-        yield [(rows, [words[rows] for words in self._words]) for rows in _slices(n_rows, n_rows // _PART)]
-
-
 class StoredWords:
     """The words as columns of a table, which every call reads again."""
 
@@ -326,8 +342,8 @@ class StoredWords:
         self._names = names
 
     def parts(self) -> Generator[list[tuple[slice, Batch]], None, None]:
-        """See `Words.parts`."""
-        with closing(_batches(self._session, self._table, self._names, np.uint64)) as batches:
+        """Yield lists of parts of the rows with their words, valid until the next list."""
+        with closing(_batches(self._session, self._table, self._names, [np.uint64] * len(self._names))) as batches:
             for rows, batch in batches:
                 parts = _slices(len(batch[0]), _PARTS)
                 yield [(slice(rows.start + p.start, rows.start + p.stop), [words[p] for words in batch]) for p in parts]
@@ -336,23 +352,24 @@ class StoredWords:
 def _read_columns(
     session: DuckDBSession, table: str, columns: Sequence[str], out: Sequence[npt.NDArray[Any]], in_order: str = ""
 ) -> None:
-    """Write columns of a table, all of one type, to the arrays ``out``."""
-    with closing(_batches(session, table, columns, out[0].dtype, in_order)) as batches:
+    """Write columns of a table, as the types of the arrays, to the arrays ``out``."""
+    columns = [f"CAST({column} AS {_TYPES[array.dtype.name]})" for column, array in zip(columns, out, strict=True)]
+    with closing(_batches(session, table, columns, [array.dtype for array in out], in_order)) as batches:
         for rows, batch in batches:
             for column, values in zip(out, batch, strict=True):
                 column[rows] = values
 
 
 def _batches(
-    session: DuckDBSession, table: str, columns: Sequence[str], dtype: npt.DTypeLike, in_order: str = ""
+    session: DuckDBSession, table: str, columns: Sequence[str], dtypes: Sequence[npt.DTypeLike], in_order: str = ""
 ) -> Generator[tuple[slice, Batch], None, None]:
-    """Yield the batches of columns of a table, all of one type, with the rows of each batch.
+    """Yield the batches of columns of a table, with the rows of each batch.
 
     Close it at once on KeyboardInterrupt, because the connection rejects other statements until then.
     """
     statement = render("read_rows", rows=table, columns=", ".join(columns), is_asked="TRUE", in_order=in_order)
     start = 0
-    with closing(session.batches(statement, [dtype] * len(columns))) as batches:
+    with closing(session.batches(statement, dtypes)) as batches:
         for batch in batches:
             rows = slice(start, start + len(batch[0]))
             yield rows, batch
@@ -376,32 +393,27 @@ class RowGradients:
         self.n_rows = n_rows
         self._read: TreeGradients | None = None  # which these are
 
-    @cached_property
-    def _values(self) -> list[FloatArray]:
-        return [np.empty(self.n_rows) for _ in range(2)]
+        self._values: FloatArray = np.empty((n_rows, 2))
 
-    def of(self, gh: TreeGradients) -> list[FloatArray]:
-        """Return g and h of a tree: those held, or those of a table, which are read once."""
-        if gh.table == SHOWN:
-            return [self._session.shown[name] for name in (gh.g, gh.h)]
+    def of(self, gh: TreeGradients) -> FloatArray:
+        """Return g and h of a tree, (rows, 2), which are read once."""
         if self._read != gh:
-            names = [f"CAST({name} AS DOUBLE)" for name in (gh.g, gh.h)]
-            _read_columns(self._session, gh.table, names, self._values)
+            columns = [*self._values.T]
+            if gh.table == SHOWN:
+                for column, name in zip(columns, (gh.g, gh.h), strict=True):
+                    column[:] = self._session.shown[name]
+            else:
+                _read_columns(self._session, gh.table, [gh.g, gh.h], columns)
             self._read = gh
         return self._values
 
-    def forget(self) -> FloatArray:
-        """Note that g and h must be read again; return the array of one of them for reuse."""
+    def forget(self) -> None:
+        """Note that g and h must be read again."""
         self._read = None
-        return self._values[0]
 
 
-class RecordNodes:
-    """The nodes of the rows while a tree grows, in memory.
-
-    Splits are deferred until the rows are read next. If histograms are requested after a level was split, the rows of
-    each batch are moved to the children, those of the requested nodes are selected, and their pairs are summed by code.
-    Each thread processes a part of the batch, into separate sums.
+class NodesInMemory(ABC):
+    """The nodes of the rows while a tree grows, in memory. Splits are deferred until the rows are read next.
 
     Parameters
     ----------
@@ -409,75 +421,211 @@ class RecordNodes:
         The session of the rows.
     bins
         The table of the rows.
+    gradients
+        The g and h of the rows.
+    """
+
+    def __init__(self, session: DuckDBSession, bins: str, gradients: RowGradients) -> None:
+        self._session = session
+        self._bins = bins
+        self._gradients = gradients
+        self._leaves: dict[int, None] = {0: None}  # in order
+
+    def restart(self) -> None:
+        """Put all rows into the root of a new tree."""
+        self._leaves = {0: None}
+
+    def move(self, splits: Mapping[int, tuple[Split, int, int]]) -> None:
+        """Defer splits: node -> (split, left child, right child)."""
+        for node, (_, *children) in splits.items():
+            del self._leaves[node]
+            self._leaves |= dict.fromkeys(children)
+
+    @abstractmethod
+    def histograms(
+        self, nodes: Sequence[int], tree: TreeGradients, n_rows: float, out: FloatArray, indices: IntArray, *,
+        are_counted: bool = False,
+    ) -> None:  # fmt: skip
+        """Write the histograms of nodes, of about ``n_rows`` rows, to their ``indices`` in ``out``.
+
+        If they ``are_counted``, rows have 1 instead of g and 0 instead of h (see `CountingEngine`).
+        """
+
+    @abstractmethod
+    def add_values(self, values: Mapping[int, float], margins: FloatArray) -> None:
+        """Add the leaf value of each row to its margin."""
+
+    @abstractmethod
+    def numbers(self) -> npt.NDArray[np.integer]:
+        """Return the node of each row."""
+
+    # --- for statements -----------------------------------------------------------------------------------------------
+
+    def show_values(self, values: Mapping[int, float]) -> str:
+        """Expose the leaf value of each row to statements as the column ``value``; return the table's name."""
+        added = np.zeros(self._gradients.n_rows)
+        self.add_values(values, added)
+        self._session.show(value=added)
+        return SHOWN
+
+    def table(self) -> tuple[str, dict[int, int]]:
+        """Return a table with the column ``node``, and the nodes of its numbers, which are the numbers themselves."""
+        self._session.show(node=self.numbers())
+        return SHOWN, {node: node for node in self._leaves}
+
+    @property
+    def sources(self) -> list[str]:
+        """The tables that `case` reads."""
+        table, _ = self.table()
+        return [self._bins, table]
+
+    def case(self, values: Mapping[int, str]) -> str:
+        """Return an expression over `sources`: the value of each row's leaf."""
+        return f"CASE node {' '.join(f'WHEN {node} THEN {values[node]}' for node in self._leaves)} END"
+
+    def leaves(self) -> list[int]:
+        """Return the current leaves of the tree."""
+        return list(self._leaves)
+
+    def drop(self) -> None:
+        """Hide the nodes from statements."""
+        self._session.hide("node")
+
+
+class PartitionedNodes(NodesInMemory):
+    """Nodes of rows with codes in memory: row numbers, contiguous by node.
+
+    Parameters
+    ----------
+    session, bins, gradients
+        See `NodesInMemory`.
+    binned
+        The codes.
+    workers
+        The threads.
+    """
+
+    def __init__(
+        self, session: DuckDBSession, bins: str, gradients: RowGradients, binned: BinnedColumns, workers: Workers
+    ) -> None:
+        from frameboost.engines.memory.partition import RowPartition
+
+        super().__init__(session, bins, gradients)
+        self._binned = binned
+        self._workers = workers
+        self.partition = RowPartition(gradients.n_rows, workers)
+        self.restart()
+
+    def restart(self) -> None:
+        """See `NodesInMemory.restart`."""
+        super().restart()
+        self.partition.start_tree()
+        self._is_started = False  # whether the codes are prepared to sum the gradients of the tree
+        self._counted: FloatArray | None = None
+
+    def move(self, splits: Mapping[int, tuple[Split, int, int]]) -> None:
+        """See `NodesInMemory.move`."""
+        super().move(splits)
+        self.partition.apply_splits(splits, self._binned)
+
+    def histograms(
+        self, nodes: Sequence[int], tree: TreeGradients, n_rows: float, out: FloatArray, indices: IntArray, *,
+        are_counted: bool = False,
+    ) -> None:  # fmt: skip
+        """See `NodesInMemory.histograms`."""
+        gh = self._gradients.of(tree)
+        if not self._is_started:
+            self._binned.start_tree(gh, lambda: None)
+            self._is_started = True
+        if are_counted:
+            if self._counted is None:
+                self._counted = np.zeros_like(gh)
+                self._counted[:, 0] = (gh != 0.0).any(axis=1)
+            gh = self._counted
+        self._binned.sum_by_bin(
+            self.partition, nodes, [gh], out, [indices], self._workers, are_of_tree=not are_counted
+        )  # fmt: skip
+
+    def add_values(self, values: Mapping[int, float], margins: FloatArray) -> None:
+        """See `NodesInMemory.add_values`."""
+        self.partition.add_leaf_values(values, margins)
+
+    def numbers(self) -> npt.NDArray[np.int32]:
+        """See `NodesInMemory.numbers`."""
+        return self.partition.of_rows()
+
+
+class RecordNodes(NodesInMemory):
+    """Nodes of rows whose words are read in batches.
+
+    If histograms are requested after a level was split, the rows of each batch are moved to the children, those of the
+    requested nodes are selected, and their pairs are summed by code. Each thread processes a part of the batch, into
+    separate sums.
+
+    Parameters
+    ----------
+    session, bins, gradients
+        See `NodesInMemory`.
     layout
         The bins of all features.
     word_layout, words
         The rows' words.
-    gradients
-        The g and h of the rows.
     stored
         The features with codes by row.
     dimensions
         The features that they have by keys.
-    workers, n_threads
-        The threads, and the maximum number that run at once.
+    workers
+        The threads.
     """
 
     def __init__(
-        self, session: DuckDBSession, bins: str, layout: SlotLayout, word_layout: WordLayout, words: Words,
-        gradients: RowGradients, stored: Sequence[int], dimensions: Sequence[KeyCodes], workers: Workers,
-        n_threads: int,
+        self, session: DuckDBSession, bins: str, gradients: RowGradients, layout: SlotLayout, word_layout: WordLayout,
+        words: StoredWords, stored: Sequence[int], dimensions: Sequence[KeyCodes], workers: Workers,
     ) -> None:  # fmt: skip
-        self._session = session
-        self._bins = bins
+        super().__init__(session, bins, gradients)
         self._layout = layout
         self._words = words
-        self._gradients = gradients
         self._stored = stored
         self._dimensions = dimensions
         self._codes = _CodesOfKeys(layout, word_layout, dimensions)
         columns = [*(f"bin_{f}" for f in stored), *(each.column for each in dimensions)]
         self._fields = [word_layout.fields[name] for name in columns]
         self._workers = workers
-        self._n_threads = min(n_threads, _MAX_THREADS)
+        self._n_threads = min(workers.n_jobs, _MAX_THREADS)
         self._numbers: npt.NDArray[np.unsignedinteger] = np.zeros(gradients.n_rows, np.uint16)
         self.restart()
 
     def restart(self) -> None:
-        """Put all rows into the root of a new tree."""
+        """See `NodesInMemory.restart`."""
+        super().restart()
         self._numbers.fill(0)
         self._n_nodes = 1
-        self._leaves: dict[int, None] = {0: None}  # in order
         self._waiting: dict[int, tuple[Split, int, int]] = {}
 
     def move(self, splits: Mapping[int, tuple[Split, int, int]]) -> None:
-        """Defer splits: node -> (split, left child, right child)."""
+        """See `NodesInMemory.move`."""
+        super().move(splits)
         self._waiting |= splits
-        for node, (_, *children) in splits.items():
-            del self._leaves[node]
-            self._leaves |= dict.fromkeys(children)
-            self._n_nodes = max(self._n_nodes, *(child + 1 for child in children))
+        self._n_nodes = max(self._n_nodes, *(child + 1 for _, *children in splits.values() for child in children))
         if self._n_nodes > 1 << 16 and self._numbers.dtype == np.uint16:
             self._numbers = self._numbers.astype(np.uint32)
 
     # --- sweeps over the rows ----------------------------------------------------------------------------------------
 
     def histograms(
-        self, nodes: Sequence[int], tree: TreeGradients, n_rows: float, *, are_counted: bool = False
-    ) -> FloatArray:
-        """Return the histograms of nodes, of about ``n_rows`` rows, (nodes, slots, 2).
-
-        If they ``are_counted``, rows have 1 instead of g and 0 instead of h (see `CountingEngine`).
-        """
-        all_g, all_h = self._gradients.of(tree)
-        indices = np.full(self._n_nodes, len(nodes), np.uint32)
-        indices[list(nodes)] = range(len(nodes))
+        self, nodes: Sequence[int], tree: TreeGradients, n_rows: float, out: FloatArray, indices: IntArray, *,
+        are_counted: bool = False,
+    ) -> None:  # fmt: skip
+        """See `NodesInMemory.histograms`."""
+        all_g, all_h = self._gradients.of(tree).T
+        index_of = np.full(self._n_nodes, len(nodes), np.uint32)
+        index_of[list(nodes)] = range(len(nodes))
         sums = [BinSums(self._layout, self._dimensions, len(nodes), n_rows)]
         n_threads = max(1, min(self._n_threads, _MAX_BYTES // sums[0].n_bytes))
         sums += [BinSums(self._layout, self._dimensions, len(nodes), n_rows) for _ in range(1, n_threads)]
 
         def add(thread: int, rows: slice, words: Batch) -> None:
-            chosen = _ChosenRows(self._numbers[rows], indices, len(nodes))
+            chosen = _ChosenRows(self._numbers[rows], index_of, len(nodes))
             codes = chosen.unpacked(words, self._fields)
             g, h = chosen.values_of(all_g[rows]), chosen.values_of(all_h[rows])
             if are_counted:
@@ -487,15 +635,16 @@ class RecordNodes:
         self._sweep(add, n_threads)
         for other in sums[1:]:
             sums[0].add_all(other)
-        return sums[0].result()
+        out[indices] = sums[0].result()
 
-    def settle(self) -> None:
-        """Execute the deferred splits."""
+    def numbers(self) -> npt.NDArray[np.unsignedinteger]:
+        """See `NodesInMemory.numbers`."""
         if self._waiting:
             self._sweep(lambda *_: None, self._n_threads)
+        return self._numbers
 
     def add_values(self, values: Mapping[int, float], margins: FloatArray) -> None:
-        """Add the leaf value of each row to its margin."""
+        """See `NodesInMemory.add_values`."""
         by_number = np.zeros(self._n_nodes)
         by_number[list(values)] = list(values.values())
 
@@ -521,43 +670,6 @@ class RecordNodes:
             for parts in lists:
                 self._workers.each(range(n_threads), partial(work, parts=parts))
         self._waiting = {}
-
-    # --- for statements -----------------------------------------------------------------------------------------------
-
-    def show_values(self, values: Mapping[int, float]) -> str:
-        """Expose the leaf value of each row to statements as the column ``value``; return the table's name.
-
-        It overwrites the tree's g and h, which are no longer needed.
-        """
-        out = self._gradients.forget()
-        out.fill(0.0)
-        self.add_values(values, out)
-        self._session.show(value=out)
-        return SHOWN
-
-    def table(self) -> tuple[str, dict[int, int]]:
-        """Return a table with the column ``node``, and the nodes of its numbers, which are the numbers themselves."""
-        self.settle()
-        self._session.show(node=self._numbers)
-        return SHOWN, {node: node for node in self._leaves}
-
-    @property
-    def sources(self) -> list[str]:
-        """The tables that `case` reads."""
-        table, _ = self.table()
-        return [self._bins, table]
-
-    def case(self, values: Mapping[int, str]) -> str:
-        """Return an expression over `sources`: the value of each row's leaf."""
-        return f"CASE node {' '.join(f'WHEN {node} THEN {values[node]}' for node in self._leaves)} END"
-
-    def leaves(self) -> list[int]:
-        """Return the current leaves of the tree."""
-        return list(self._leaves)
-
-    def drop(self) -> None:
-        """Hide the nodes from statements."""
-        self._session.hide("node")
 
 
 def _popped(parts: list[tuple[slice, Batch]]) -> Iterator[tuple[slice, Batch]]:
