@@ -2,11 +2,10 @@
 -- are in the order of the source.
 --
 -- in:  {parts}       the tables of bin_columns.sql, joined by position: bin_0, bin_1, ..., label, weight, ...
---      {columns}     what is stored of them: all columns, or the words that codes are packed into
 --      {in_order}    nothing, or ORDER BY the rows of the first part, or the key to sort by
 -- out: {bins}        bin_0, bin_1, ..., label, weight, ..., as bin_columns.sql has it
 
 CREATE TEMP TABLE {bins} AS
-SELECT {columns}
+SELECT *
 FROM {parts}
 {in_order}

@@ -8,7 +8,7 @@ import pytest
 
 import frameboost as fb
 from frameboost.engines.choose import ENGINES
-from frameboost.engines.duckdb.records.engine import DuckDBRecordEngine
+from frameboost.engines.duckdb.memory import DuckDBMemoryEngine
 from frameboost.engines.memory.engine import MemoryEngine
 from frameboost.engines.memory.exact import ExactEngine
 from frameboost.engines.polars.engine import PolarsEngine
@@ -32,10 +32,10 @@ def relation() -> duckdb.DuckDBPyRelation:
     ("data", "tree_method", "engine", "expected"),
     [
         (good, "hist", "auto", MemoryEngine), (lambda: good().lazy(), "hist", "auto", MemoryEngine),
-        (lambda: good().to_arrow(), "hist", "auto", MemoryEngine), (relation, "hist", "auto", DuckDBRecordEngine),
+        (lambda: good().to_arrow(), "hist", "auto", MemoryEngine), (relation, "hist", "auto", DuckDBMemoryEngine),
         (good, "exact", "auto", ExactEngine), (relation, "exact", "auto", ExactEngine),
         (relation, "hist", "numba", MemoryEngine), (relation, "hist", "polars", PolarsEngine),
-        (good, "hist", "polars", PolarsEngine), (good, "hist", "duckdb", DuckDBRecordEngine),
+        (good, "hist", "polars", PolarsEngine), (good, "hist", "duckdb", DuckDBMemoryEngine),
         (good, "exact", "numba", ExactEngine),
     ],
 )  # fmt: skip

@@ -13,7 +13,7 @@ import pytest
 import frameboost as fb
 from frameboost.data.duckdb_session import DuckDBSession, OwnDatabaseSession
 from frameboost.engines import query_costs
-from frameboost.engines.duckdb.records import engine as records_engine
+from frameboost.engines.duckdb import memory as duckdb_memory
 from frameboost.engines.memory import columns, engine, partition, trees
 from frameboost.training import splitter, symmetric_splitter
 
@@ -128,13 +128,13 @@ def test_a_round_in_duckdb(counts, monkeypatch, by_kernel, in_memory):
     con.register("frame", table())
     con.execute("CREATE TABLE t AS FROM frame")
     if not in_memory:
-        monkeypatch.setattr(records_engine, "_SHARE", 0)
+        monkeypatch.setattr(duckdb_memory, "_SHARE", 0)
     if by_kernel and in_memory:
         # The gradients, of margins that are in memory.
         assert of_a_round(counts, con.table("t"))["statements"] == 1
         assert of_a_round(counts, table(), engine="duckdb")["statements"] == 1
         # Where these are not: the largest gradients, the gradients, the table before dropped, g and h read, the leaves.
-        monkeypatch.setattr(records_engine, "_BYTES_PER_NUMBER", 1 << 60)
+        monkeypatch.setattr(duckdb_memory, "_BYTES_PER_NUMBER", 1 << 60)
         assert of_a_round(counts, con.table("t"))["statements"] == 5
         # Where ranks are in memory, each tree's cuts and codes follow from them; g and h are summed before.
         assert of_a_round(counts, con.table("t"), tree_method="approx")["statements"] == 6

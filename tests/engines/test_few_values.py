@@ -11,7 +11,7 @@ import frameboost as fb
 from frameboost.data.opening import open_source
 from frameboost.engines import query_costs
 from frameboost.engines.duckdb.engine import DuckDBEngine
-from frameboost.engines.duckdb.records.engine import DuckDBRecordEngine
+from frameboost.engines.duckdb.memory import DuckDBMemoryEngine
 from frameboost.engines.memory.engine import MemoryEngine
 from frameboost.engines.polars.engine import PolarsEngine
 from frameboost.parameters.parameters import Parameters
@@ -32,7 +32,7 @@ def rows(n: int = 300) -> pl.DataFrame:
     )  # fmt: skip
 
 
-@pytest.mark.parametrize(("engine", "kind"), [("duckdb", DuckDBRecordEngine), ("polars", PolarsEngine)])
+@pytest.mark.parametrize(("engine", "kind"), [("duckdb", DuckDBMemoryEngine), ("polars", PolarsEngine)])
 @pytest.mark.parametrize(("most", "is_read"), [(600, True), (599, False)])
 def test_the_limit_is_of_rows_times_features(monkeypatch, engine, kind, most, is_read):
     monkeypatch.setattr(query_costs, "MAX_VALUES", most)

@@ -9,8 +9,8 @@ import frameboost as fb
 from frameboost.binning import bins as binning
 from frameboost.engines import query_costs
 from frameboost.engines.duckdb import engine as sql
+from frameboost.engines.duckdb import memory as duckdb_memory
 from frameboost.engines.duckdb.engine import DuckDBEngine
-from frameboost.engines.duckdb.records import engine as records_engine
 from frameboost.engines.memory import engine as numba
 from frameboost.engines.memory.engine import MemoryEngine
 from tests.support.cases import cases, some_pairs
@@ -243,11 +243,11 @@ def test_sorting_rows_by_leaf_changes_nothing(monkeypatch, sorted_rows, engine, 
     options["n_estimators"] = 3
     as_given = fb.fit(frame, **options)
     assert not sorted_rows
-    monkeypatch.setattr(records_engine, "_BYTES_PER_NUMBER", 1 << 60)  # margins, g and h are in tables
+    monkeypatch.setattr(duckdb_memory, "_BYTES_PER_NUMBER", 1 << 60)  # margins, g and h are in tables
     assert fb.fit(frame, **options).to_json() == as_given.to_json()
     monkeypatch.setattr(numba, "MIN_SORTED", 1)
     monkeypatch.setattr(sql, "MIN_SORTED", 1)
-    monkeypatch.setattr(records_engine, "_SHARE", 0)  # where nodes are in memory, rows are not sorted
+    monkeypatch.setattr(duckdb_memory, "_SHARE", 0)  # where nodes are in memory, rows are not sorted
     by_leaf = fb.fit(frame, **options)
     # In a database rows that are drawn are known by their position.
     assert len(sorted_rows) == (engine == "numba" or options.get("subsample", 1) == 1)

@@ -32,8 +32,7 @@ TESTED_OTHERWISE = {
         "compile/test_few_rows": "add_leaves_of_numbers",  # tests.support.random_models
         "compile/test_linear_contributions": "add_slopes",  # by definition
         "compile/test_linear_leaves": "add_linear_trees",
-        "engines/duckdb/test_star": "add_codes_of_keys add_sums_of_keys move_records take "
-        "unpack",  # trees of the joined frame
+        "engines/duckdb/test_star": "add_codes_of_keys add_sums_of_keys",  # trees of the joined frame
         "engines/external_memory/test_engine": "group_rows move_to_children",  # polars, and rows in memory
         "engines/memory/test_bundled_codes": "add_by_feature",
         "engines/memory/test_exact_sums": "take_order write_keys pack_scores sum_by_step",

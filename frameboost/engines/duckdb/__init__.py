@@ -5,6 +5,6 @@
 - `opening`: opens the engine over a relation, or over a frame in a new database
 - `linear`: linear leaves (``linear_tree=True``)
 - `approx`: cuts for each tree or node (``tree_method="approx"``)
-- `records`: this engine with nodes, margins, g and h in memory
+- `memory`: this engine with codes, nodes, margins, g and h in memory
 - `star`: this engine over a star schema, without the join
 """

@@ -37,7 +37,7 @@ from frameboost.engines.duckdb.binning import (
     store_columns,
 )
 from frameboost.engines.duckdb.engine import HistogramQuery
-from frameboost.engines.duckdb.records.engine import BYTES_PER_CODE, BYTES_PER_ROW, DuckDBRecordEngine
+from frameboost.engines.duckdb.memory import BYTES_PER_CODE, BYTES_PER_ROW, DuckDBMemoryEngine
 from frameboost.expressions.duckdb_sql import literal, physical_sql, render
 from frameboost.runtime.workers import Workers
 from frameboost.schema.types import Physical
@@ -55,7 +55,7 @@ FINE_BINS = 4000
 _BYTES_PER_RANK = 4 + 8
 
 
-class DuckDBApproxEngine(DuckDBRecordEngine):
+class DuckDBApproxEngine(DuckDBMemoryEngine):
     """`RebinningEngine` and `NodeBinningEngine` over a DuckDB relation, and their engine of held-out rows.
 
     Its table of rows has values instead of codes, ``value_0``, ``value_1``, ..., but codes for categorical features,
@@ -79,7 +79,7 @@ class DuckDBApproxEngine(DuckDBRecordEngine):
         ]
         self.keep_columns(bins)
         n_bytes = _BYTES_PER_RANK + BYTES_PER_CODE
-        self._is_in_memory = self.may_be_in_memory(BYTES_PER_ROW + n_bytes * len(bins))
+        self.holds_codes = self.may_be_in_memory(BYTES_PER_ROW + n_bytes * len(bins))
         return bins
 
     def keep_columns(self, bins: Sequence[Bins]) -> None:
@@ -90,7 +90,7 @@ class DuckDBApproxEngine(DuckDBRecordEngine):
 
     def rebin(self, max_bin: int) -> list[Bins]:
         """See `RebinningEngine.rebin`."""
-        return self._rebin_in_memory(max_bin) if self._is_in_memory else self._rebin_by_fine_bins(max_bin)
+        return self._rebin_in_memory(max_bin) if self.holds_codes else self._rebin_by_fine_bins(max_bin)
 
     def _rebin_in_memory(self, max_bin: int) -> list[Bins]:
         """Propose cuts from sums of h by rank; ranks are fixed during the fit."""
@@ -147,7 +147,7 @@ class DuckDBApproxEngine(DuckDBRecordEngine):
 
     def reset_nodes(self) -> None:
         """See `Engine.reset_nodes`; nodes of a tree with other bins, as with dropout, are in a table."""
-        self._record_nodes = None
+        self._nodes_in_memory = None
         super().reset_nodes()
 
     def node_bins(self, nodes: Sequence[int], max_bin: int) -> list[NodeBins]:

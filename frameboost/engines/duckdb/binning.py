@@ -337,7 +337,7 @@ def _cell(kind: FeatureType, sample: Values) -> str | None:
 def store_bins(
     session: DuckDBSession, bins: Sequence[Bins], columns: Sequence[SqlColumn], roles: Mapping[str, str], *,
     in_order: bool, table: str | None = None, more_joins: Sequence[str] = (), numbers: Sequence[int] | None = None,
-    sorted_by: str = "", stored: Sequence[str] | None = None,
+    sorted_by: str = "",
 ) -> str:  # fmt: skip
     """Store every row's bins, label, weight and other roles (name -> SQL) in a temporary table; return its name.
 
@@ -355,8 +355,6 @@ def store_bins(
         The feature indices for the column names; from 0 by default.
     sorted_by
         The role to sort the rows by; unsorted by default.
-    stored
-        The expressions over codes and roles to store; all codes and roles by default.
     """
     numbers = range(len(bins)) if numbers is None else numbers
     if len(bins) > MAX_AT_ONCE:
@@ -369,8 +367,7 @@ def store_bins(
         ]
         if roles:
             parts.append(store_bins(session, [], [], roles, in_order=True, table=table, more_joins=more_joins))
-        kept = "*" if stored is None else ", ".join(stored)
-        return _joined(session, parts, kept, in_order=in_order, sorted_by=sorted_by)
+        return _joined(session, parts, in_order=in_order, sorted_by=sorted_by)
     cells = [Cells.of(c.type, b.cuts) for b, c in zip(bins, columns, strict=True)]
     cuts = _store_cuts(session, bins, columns, cells, numbers)
     read, joins, codes = [], [], []
@@ -394,13 +391,11 @@ def store_bins(
         joins="\n".join([*joins, *more_joins]),
     )
     made, rows = session.table("bins"), _search(rows, bins, cells, numbers)
-    if stored is not None and codes:
-        rows = f"SELECT * REPLACE ({', '.join(codes)}) FROM ({rows})"
     session.run(
         render(
             "bin_columns",
             bins=made,
-            columns=", ".join([*codes, *roles] if stored is None else stored),
+            columns=", ".join([*codes, *roles]),
             rows=rows,
             in_order=f"ORDER BY {sorted_by} ASC" if sorted_by else order,
         )
@@ -408,14 +403,14 @@ def store_bins(
     return made
 
 
-def _joined(session: DuckDBSession, parts: Sequence[str], columns: str, *, in_order: bool, sorted_by: str = "") -> str:
-    """Store columns of tables joined by position in one table, and drop these tables; return its name."""
+def _joined(session: DuckDBSession, parts: Sequence[str], *, in_order: bool, sorted_by: str = "") -> str:
+    """Store tables joined by position in one table, and drop these tables; return its name."""
     made = session.table("bins")
     keeps_order = session.setting("preserve_insertion_order")
     order = sorted_by or (f"{parts[0]}.rowid" if in_order or not keeps_order else "")
     session.run(
         render(
-            "join_parts", bins=made, columns=columns, parts=" POSITIONAL JOIN ".join(parts),
+            "join_parts", bins=made, parts=" POSITIONAL JOIN ".join(parts),
             in_order=f"ORDER BY {order} ASC" if order else "",
         )
     )  # fmt: skip
@@ -476,7 +471,7 @@ def store_codes(
     if len(bins) > MAX_AT_ONCE:
         groups = enumerate(zip(batches_of(bins), batches_of(columns), strict=True))
         parts = [store_codes(session, *group, stored, first + MAX_AT_ONCE * k) for k, group in groups]
-        return _joined(session, parts, "*", in_order=False)
+        return _joined(session, parts, in_order=False)
     numbers = range(first, first + len(bins))
     cells = [Cells.of(c.type, b.cuts) for b, c in zip(bins, columns, strict=True)]
     cuts = _store_cuts(session, bins, columns, cells, numbers)

@@ -66,7 +66,7 @@ from frameboost.trees.linear_leaves import LinearColumns
 
 __all__ = [
     "MAX_CACHED_KEYS", "MIN_SORTED", "BatchSums", "BinSums", "DuckDBEngine", "FeatureTables", "HistogramQuery",
-    "KeyCodes", "Nodes", "Packing", "RowNodes", "TreeGradients", "narrowest_integer", "sums_by_key_pay",
+    "KeyCodes", "Nodes", "RowNodes", "TreeGradients", "narrowest_integer", "sums_by_key_pay",
 ]  # fmt: skip
 
 # With fewer rows sorting does not pay; more might not fit in memory.
@@ -98,10 +98,6 @@ _MAX_IN_A_LIST = 4
 # --- where the features are -------------------------------------------------------------------------------------------
 
 
-# Returns the columns to store instead of codes and keys, from the largest value of each.
-Packing = Callable[[Mapping[str, int]], list[str]]
-
-
 class FeatureTables(Protocol):
     """The tables of the features: one relation, or those of a star.
 
@@ -130,10 +126,11 @@ class FeatureTables(Protocol):
     def counted_rows(self) -> list[tuple[CountedRows, Sequence[int]]]:
         """Return the tables that cuts come from, each with the indices of its features."""
 
-    def store_bins(
-        self, bins: Sequence[Bins], roles: Mapping[str, str], packing: Packing | None, *, in_order: bool
-    ) -> str:
-        """Store the codes and roles of every row, packed if there is a ``packing``; return the table's name."""
+    def store_bins(self, bins: Sequence[Bins], roles: Mapping[str, str], *, in_order: bool, may_repeat: bool) -> str:
+        """Store the codes and roles of every row; return the table's name.
+
+        If codes ``may_repeat``, rows may have codes beside the key that has them too.
+        """
 
     def goes_left(self, split: Split, missing: int) -> str | None:
         """Return the condition for a row to go left by key, None if it has the code; ``missing`` is the last code."""
@@ -172,12 +169,9 @@ class OneTable:
         """See `FeatureTables.counted_rows`."""
         return [(CountedRows.of_source(self._session, self.count_missing()[0]), self.features)]
 
-    def store_bins(
-        self, bins: Sequence[Bins], roles: Mapping[str, str], packing: Packing | None, *, in_order: bool
-    ) -> str:
+    def store_bins(self, bins: Sequence[Bins], roles: Mapping[str, str], *, in_order: bool, may_repeat: bool) -> str:
         """See `FeatureTables.store_bins`."""
-        stored = None if packing is None else packing({f"bin_{i}": each.largest_code for i, each in enumerate(bins)})
-        return store_bins(self._session, bins, self._columns, roles, in_order=in_order, stored=stored)
+        return store_bins(self._session, bins, self._columns, roles, in_order=in_order)
 
     def goes_left(self, split: Split, missing: int) -> None:
         """See `FeatureTables.goes_left`: every row has all codes."""
@@ -575,6 +569,7 @@ class DuckDBEngine(TableEngine):
     _outputs: dict[int, FloatArray]  # these of each output, (outputs, 2), in a tree for all
     _gh_of_outputs: list[TreeGradients]  # of each output
     _may_sort: bool = False
+    holds_codes: bool = False  # whether codes are held in memory, and all else that trees are grown from
 
     def capabilities(self, n_trees: int) -> Capabilities:
         """See `Capabilities`."""
@@ -603,16 +598,13 @@ class DuckDBEngine(TableEngine):
     def bin_columns(self, bins: Sequence[Bins]) -> None:
         """See `HistogramEngine.bin_columns`."""
         self.layout = SlotLayout(bins)
-        self._bins = self.tables.store_bins(bins, self.roles, self.packing, in_order=self.in_source_order)
+        self._bins = self.tables.store_bins(
+            bins, self.roles, in_order=self.in_source_order, may_repeat=not self.holds_codes
+        )
         if self.session.has_copy:  # that nothing reads any more
             self.session.drop(self.session.source)
         may_sort = not self.in_source_order and not self.tables.sorted_by
         self._may_sort = may_sort and MIN_SORTED <= self.n_rows <= _MAX_SORTED
-
-    @property
-    def packing(self) -> Packing | None:
-        """The packing of codes in the stored table; None without packing."""
-        return None
 
     def close(self) -> None:
         """See `Engine.close`."""
@@ -1139,18 +1131,6 @@ class BinSums:
             else:
                 add_codes_of_keys(indices, keys, g, h, dimension.codes, slots, self._out)
 
-    @property
-    def n_bytes(self) -> int:
-        """The memory for the sums."""
-        return sum(each.nbytes for each in (self._out, *self._by_key) if each is not None)
-
-    def add_all(self, other: BinSums) -> None:
-        """Add other sums of the same nodes."""
-        self._out += other._out
-        for by_key, others in zip(self._by_key, other._by_key, strict=True):
-            if by_key is not None and others is not None:
-                by_key += others
-
     def result(self) -> FloatArray:
         """Return the histograms, (nodes, slots, 2)."""
         from frameboost.engines.duckdb.star.kernels import add_sums_of_keys
@@ -1256,7 +1236,7 @@ class BatchSums:
 
 
 class Nodes(Protocol):
-    """The interface to the nodes of rows: in a table, or in memory (`frameboost.engines.duckdb.records`)."""
+    """The interface to the nodes of rows: in a table, or in memory (`frameboost.engines.duckdb.memory`)."""
 
     def restart(self) -> None:
         """Put all rows into the root of a new tree."""

@@ -14,7 +14,7 @@ from frameboost.data.sources import FrameSource, RelationSource
 from frameboost.engines.contract import EngineRequest
 from frameboost.engines.duckdb.binning import MAX_AT_ONCE, SqlColumn
 from frameboost.engines.duckdb.engine import DuckDBEngine
-from frameboost.engines.duckdb.records.engine import DuckDBRecordEngine
+from frameboost.engines.duckdb.memory import DuckDBMemoryEngine
 from frameboost.engines.duckdb.star.keys import StarTables
 from frameboost.engines.duckdb.star.tables import StarPlan, copy_star, plan_star
 from frameboost.expressions.duckdb_sql import quote_identifier
@@ -43,7 +43,7 @@ def open_histogram_engine(request: EngineRequest) -> DuckDBEngine:
     plan = plan_star(request) if isinstance(request.source, StarRelation) else None
     if plan is not None:
         return _over_star(request, plan)
-    return open_engine(partial(DuckDBRecordEngine, workers=request.workers), request)
+    return open_engine(partial(DuckDBMemoryEngine, workers=request.workers), request)
 
 
 def open_rows(source: RelationSource, roles: Collection[str]) -> DuckDBEngine:
@@ -57,7 +57,7 @@ def open_rows(source: RelationSource, roles: Collection[str]) -> DuckDBEngine:
     return DuckDBEngine(DuckDBSession(source.relation), (), (), names, queries)
 
 
-def _over_star(request: EngineRequest, plan: StarPlan) -> DuckDBRecordEngine:
+def _over_star(request: EngineRequest, plan: StarPlan) -> DuckDBMemoryEngine:
     """Open an engine over copies of the tables of a star."""
     apart = {number for branch in plan.branches for number in branch.features}
     of_facts = {number: f.name for number, f in enumerate(request.features) if number not in apart}
@@ -70,7 +70,7 @@ def _over_star(request: EngineRequest, plan: StarPlan) -> DuckDBRecordEngine:
         session.close()
         raise
     columns = [SqlColumn(f"value_{i}", feature.type) for i, feature in enumerate(request.features)]
-    return DuckDBRecordEngine(
+    return DuckDBMemoryEngine(
         session, request.features, columns, {role: f"role_{role}" for role in _numeric_roles(request)},
         None if query is None else SqlColumn("role_qid", query.type), in_order=in_order,
         tables=StarTables(session, columns, facts, branches), workers=request.workers,

@@ -13,8 +13,8 @@ import frameboost as fb
 from frameboost.data import duckdb_session as session
 from frameboost.data.duckdb_session import DuckDBSession
 from frameboost.engines import query_costs
+from frameboost.engines.duckdb import memory as duckdb_memory
 from frameboost.engines.duckdb.engine import DuckDBEngine
-from frameboost.engines.duckdb.records import engine as records_engine
 from frameboost.expressions.expression import Expression
 from frameboost.expressions.grid import Aggregate
 from frameboost.runtime.interrupts import closed_after
@@ -346,7 +346,7 @@ def test_a_fit_works_in_a_transaction_and_goes_with_it(con, frame):
 def test_rows_stay_in_the_database(monkeypatch, by_kernel, in_memory):
     """Codes, g and h may be held in memory where there is much room; values never leave the database."""
     monkeypatch.setattr(query_costs, "_MAX_THREADS", 1000 if by_kernel else 0)
-    monkeypatch.setattr(records_engine, "_SHARE", 1 / 8 if in_memory else 0)
+    monkeypatch.setattr(duckdb_memory, "_SHARE", 1 / 8 if in_memory else 0)
     con = duckdb.connect()
     con.execute("CREATE TABLE t AS SELECT i % 50 AS a, (i * 7 % 1000) / 10 AS b, 'k' || i % 5 AS c, i % 13 AS y "
                 "FROM range(100000) AS r(i)")  # fmt: skip

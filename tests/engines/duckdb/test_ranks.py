@@ -5,9 +5,8 @@ import polars as pl
 import pytest
 
 import frameboost as fb
-from frameboost.engines.duckdb import approx, binning
+from frameboost.engines.duckdb import approx, binning, memory
 from frameboost.engines.duckdb.approx import undecided_bins
-from frameboost.engines.duckdb.records import engine
 from tests.support.engines import assert_same
 from tests.support.frames import every_type
 
@@ -43,7 +42,7 @@ def test_models_are_equal_with_and_without_ranks(monkeypatch, name):
     assert len(made) == 1
     if name in ("leaf by leaf", "medians", "dropout"):  # which the tables of ranks have nothing to do with
         return
-    monkeypatch.setattr(engine, "_SHARE", 0.0)
+    monkeypatch.setattr(memory, "_SHARE", 0.0)
     assert_same(options.get("objective", "reg:squarederror"), expected, fb.fit(frame, engine="duckdb", **options))
     assert len(made) == 1
 
@@ -55,7 +54,7 @@ def test_bins_without_hessian_have_no_cut():
 @pytest.mark.slow
 @pytest.mark.parametrize(("fine", "sampled"), [(3, 400), (11, 400), (11, 30)])
 def test_fine_bins_do_not_matter(monkeypatch, fine, sampled):
-    monkeypatch.setattr(engine, "_SHARE", 0.0)  # no ranks in memory
+    monkeypatch.setattr(memory, "_SHARE", 0.0)  # no ranks in memory
     monkeypatch.setattr(approx, "FINE_BINS", fine)
     monkeypatch.setattr(binning, "_MIN_SAMPLED", sampled)
     monkeypatch.setattr(binning, "_SAMPLED_PER_BIN", 0)

@@ -14,7 +14,7 @@ import frameboost as fb
 from frameboost.binning import bins as binning
 from frameboost.engines.duckdb import binning as duckdb_binning
 from frameboost.engines.duckdb import engine, opening
-from frameboost.engines.duckdb.records import engine as record_engine
+from frameboost.engines.duckdb import memory as duckdb_memory
 from frameboost.engines.duckdb.star import keys as star_keys
 from frameboost.engines.duckdb.star import tables
 from frameboost.joins.star_sources import joined_relation
@@ -27,7 +27,7 @@ SMALL = {"n_estimators": 2, "max_depth": 3, "max_bin": 16}
 # where nodes are, and how attributes are summed: by key, by the codes of keys in their order, by codes of the facts
 WAYS = {
     "in memory": {"_MIN_ROWS_PER_SUM": 0.0, "_MERGED": 1.0},
-    "in memory, words read": {"_BYTES_PER_PARTITIONED": 1 << 60, "_MERGED": 0.0, "MAX_CACHED_KEYS": 0, "MIN_SORTED": 1},
+    "in memory, margins not": {"_BYTES_PER_NUMBER": 1 << 60, "_MERGED": 0.0, "MAX_CACHED_KEYS": 0, "MIN_SORTED": 1},
     "keys": {"_SHARE": 0.0, "_MIN_ROWS_PER_SUM": 0.0, "_MANY_FACTS": 1e-9, "_MERGED": 1.0},
     "codes of keys": {"_SHARE": 0.0, "_MERGED": 0.0, "MAX_CACHED_KEYS": 0, "MIN_SORTED": 1},
     "codes": {"_SHARE": 0.0, "_MIN_ATTRIBUTES": 10**9},
@@ -49,7 +49,7 @@ def summed(way):
     """Have attributes be summed in one of the `WAYS`."""
     with pytest.MonkeyPatch.context() as patch:
         for name, value in WAYS[way].items():
-            for module in (engine, record_engine, star_keys):
+            for module in (engine, duckdb_memory, star_keys):
                 if hasattr(module, name):
                     patch.setattr(module, name, value)
         yield

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from frameboost.binning.bins import Bins
 from frameboost.data.duckdb_session import DuckDBSession
 from frameboost.engines.duckdb.binning import CountedRows, SqlColumn, store_bins
-from frameboost.engines.duckdb.engine import MAX_CACHED_KEYS, MIN_SORTED, KeyCodes, Packing, narrowest_integer
+from frameboost.engines.duckdb.engine import MAX_CACHED_KEYS, MIN_SORTED, KeyCodes, narrowest_integer
 from frameboost.engines.duckdb.star.tables import BranchTable
 from frameboost.expressions.duckdb_sql import is_missing, render
 from frameboost.splits.split import Split
@@ -101,9 +101,7 @@ class StarTables:
         branches = [(branch.counted_rows(self._session), branch.features) for branch in self._branches]
         return [(self._facts, self._own), *branches]
 
-    def store_bins(
-        self, bins: Sequence[Bins], roles: Mapping[str, str], packing: Packing | None, *, in_order: bool
-    ) -> str:
+    def store_bins(self, bins: Sequence[Bins], roles: Mapping[str, str], *, in_order: bool, may_repeat: bool) -> str:
         """See `FeatureTables.store_bins`: stores the codes of the facts, and the key or all codes of each dimension."""
         session, more, joins = self._session, dict[str, str](), list[str]()
         for i, branch in enumerate(self._branches):
@@ -113,7 +111,7 @@ class StarTables:
             )  # fmt: skip
             session.drop(branch.table)
             dimension = StarDimension.of_codes(
-                session, f"key_{i}", codes, branch.features, self._facts.n_rows, may_have_codes=packing is None
+                session, f"key_{i}", codes, branch.features, self._facts.n_rows, may_have_codes=may_repeat
             )
             join, columns = dimension.join(f"branch_{i}", f"source.{branch.row}")
             joins += [join] if join else []
@@ -121,15 +119,10 @@ class StarTables:
             self._dimensions.append(dimension)
             self._of_feature |= dict.fromkeys(branch.features, dimension)
         facts = session.source
-        largest = {f"bin_{f}": bins[f].largest_code for f in self._own}
-        for each in self._dimensions:
-            largest |= {f"bin_{f}": bins[f].largest_code for f in each.features if each.has_codes}
-            largest |= {each.column: each.n_keys - 1} if each.codes is not None else {}
         self.sorted_by = "" if in_order else self._largest_key()
         stored = store_bins(
             session, [bins[f] for f in self._own], [self._columns[f] for f in self._own], {**more, **roles},
             in_order=in_order, more_joins=joins, numbers=self._own, sorted_by=self.sorted_by,
-            stored=None if packing is None else packing(largest),
         )  # fmt: skip
         for table in [facts, *(each.table for each in self._dimensions)]:
             session.drop(table)

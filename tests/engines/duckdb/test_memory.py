@@ -8,19 +8,9 @@ import pytest
 
 import frameboost as fb
 from frameboost.data.duckdb_session import SHOWN, DuckDBSession
-from frameboost.engines.duckdb.records import engine
-from frameboost.engines.duckdb.records.engine import PartitionedNodes, WordLayout
+from frameboost.engines.duckdb import memory
+from frameboost.engines.duckdb.memory import PartitionedNodes
 from tests.support.stars import random_star, without_joins
-
-
-def test_codes_and_keys_in_words():
-    records = WordLayout({"a": 200, "b": 70_000, "c": 9, "d": 70_000, "e": 300})
-    fields = {name: (field.word, field.shift, np.dtype(field.dtype).itemsize) for name, field in records.fields.items()}
-    assert fields == {"a": (0, 0, 1), "b": (0, 8, 4), "c": (0, 40, 1), "d": (1, 0, 4), "e": (1, 32, 2)}
-    largest = {"a": 255, "b": 2**32 - 1, "c": 255, "d": 2**32 - 1, "e": 2**16 - 1}  # no bit goes elsewhere
-    columns = ", ".join(f"{value} AS {name}" for name, value in largest.items())
-    (row,) = duckdb.sql(f"SELECT {', '.join(records.sql())} FROM (SELECT {columns})").fetchall()
-    assert row == (2**48 - 1, 2**48 - 1)
 
 
 @pytest.mark.slow
@@ -34,14 +24,14 @@ def test_where_nothing_can_be_held_in_memory_or_read_from_it(monkeypatch, settin
     monkeypatch.setattr("frameboost.engines.duckdb.star.tables._MIN_FACTS", 0)
     star, made = random_star(11), []
     monkeypatch.setattr(
-        engine, "PartitionedNodes", lambda *args, **kwargs: made.append(args) or PartitionedNodes(*args, **kwargs)
+        memory, "PartitionedNodes", lambda *args, **kwargs: made.append(args) or PartitionedNodes(*args, **kwargs)
     )
     how = {"n_estimators": 2, "max_depth": 3, "features": star.features()}
     expected = fb.fit(star.by_hand(), "y", engine="numba", **how)
     with duckdb.connect() as con:
         tables = star.of_relations(con)
         con.execute(setting)
-        monkeypatch.setattr(engine, "_SHARE", 1e-6 if "memory_limit" in setting else 1 / 8)  # facts are few
+        monkeypatch.setattr(memory, "_SHARE", 1e-6 if "memory_limit" in setting else 1 / 8)  # facts are few
         assert without_joins(fb.fit(tables, "y", **how)) == expected.to_json()
     assert bool(made) == (setting == "SET threads = 2")
 
