@@ -18,7 +18,7 @@ from frameboost.losses.transforms import with_smearing
 from frameboost.schema.types import Feature
 from frameboost.trees.tree import ColumnTrees, TreeColumns, trees_on_grid
 
-__all__ = ["average", "over_the_same_categories"]
+__all__ = ["average", "over_the_same_categories", "scaled"]
 
 _DIGITS = 12  # of a mean of thresholds, which have few
 # What leaves were times, beside their weights in the mean.
@@ -79,6 +79,15 @@ def average(ensembles: Sequence[Ensemble], weights: Sequence[float], *, is_short
         metadata=Metadata(),
         baseline=None,
     )
+
+
+def scaled(ensemble: Ensemble, factor: float) -> Ensemble:
+    """Return the ensemble with its margins times a factor."""
+    if factor == 1:
+        return ensemble
+    bases = [factor * margin for margin in ensemble.base_margins]
+    base_margins, trees = trees_on_grid(bases, TreeColumns.of(ensemble.trees).times(factor))
+    return replace(ensemble, base_margins=base_margins, trees=trees)
 
 
 def _common(ensembles: Sequence[Ensemble]) -> dict[str, object]:

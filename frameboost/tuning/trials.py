@@ -20,6 +20,7 @@ import polars as pl
 from frameboost.checks.messages import shown
 from frameboost.data.opening import open_source
 from frameboost.data.sources import LocalSource, RelationSource, read_relation
+from frameboost.ensemble.averaging import scaled
 from frameboost.errors import DataError, ParameterError
 from frameboost.fold_models import errors_without_fold
 from frameboost.losses.loss import Loss
@@ -29,6 +30,7 @@ from frameboost.planning import FitPlan
 from frameboost.prediction.predictor import Predictor
 from frameboost.schema.types import column
 from frameboost.tuning.recipes import Plan, Recipe, Settings
+from frameboost.tuning.sharpening import sharpness
 
 __all__ = ["MOST_READ", "Deadline", "Fold", "Trial", "Trials", "deciding_metric"]
 
@@ -36,6 +38,8 @@ __all__ = ["MOST_READ", "Deadline", "Fold", "Trial", "Trials", "deciding_metric"
 MOST_READ = 2**20
 # A trial is given up after so many folds, if its metric is behind by this share.
 _JUDGED_BY, _BEHIND = 2, 0.03
+# The metrics of losses whose margins `sharpness` multiplies.
+_OF_SHARES = ("logloss", "mlogloss")
 # There is little noise if the error of the best round is below this share of the first round's.
 _LITTLE = 0.4
 
@@ -379,7 +383,8 @@ class Trials:
         """Train models of all rows with the settings of a trial, if there is time.
 
         They have as many more rounds than early stopping chose as they have more rows, up to ``n_estimators``. Models
-        that draw rows or features differ by their seed; one is enough if nothing is drawn.
+        that draw rows or features differ by their seed; one is enough if nothing is drawn. Margins of classes are
+        sharpened.
         """
         if not self._deadline.allows(trial.recipe.name):
             return
@@ -390,7 +395,22 @@ class Trials:
         self._fit(whole, trial, {"early_stopping_rounds": None, "n_estimators": n_estimators})
         models = list(trial.whole.values())
         if models and all(model.ensemble.trees == models[0].ensemble.trees for model in models):
-            trial.whole = {0: models[0]}
+            models = models[:1]
+        factor = self._sharpness(trial) if models else 1.0
+        trial.whole = {number: Model(scaled(model.ensemble, factor)) for number, model in enumerate(models)}
+
+    def _sharpness(self, trial: Trial) -> float:
+        """Return the factor of the margins of models of all rows; 1 without classes, or if these are weighted."""
+        roles, loss = self._plan.roles, trial.any_model.ensemble.loss
+        is_weighted = loss.class_weights or self._plan.settings.scale_pos_weight != 1
+        if loss.metric not in _OF_SHARES or len(loss.labels) > 1 or is_weighted or trial.any_model.offset:
+            return 1.0
+        held_out = [fold for fold in self.folds if fold.number in trial.margins]
+        rows = pl.concat([fold.rows() for fold in held_out])
+        of_folds = [trial.margins[fold.number] for fold in held_out]
+        margins = [np.concatenate(of_output) for of_output in zip(*of_folds, strict=True)]
+        numbers = {role: rows[roles[role]].cast(pl.Float64).to_numpy() for role in ("label", "weight") if role in roles}
+        return sharpness(margins, numbers["label"], numbers.get("weight"))
 
 
 # --- the time limit ---------------------------------------------------------------------------------------------------
