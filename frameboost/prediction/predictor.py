@@ -150,7 +150,7 @@ class Predictor:
             return None
         from frameboost.compile.arrays.byte_trees import ByteTrees
 
-        return ByteTrees.compile(self.arrays, self.ensemble.n_outputs)
+        return ByteTrees.compile(self.arrays)
 
     @cached_property
     def _fine_features(self) -> set[str]:

@@ -444,6 +444,42 @@ class TreeColumns:
             return not self.linear and not other.linear
         return self.linear.is_same(other.linear)
 
+    def _take(self, trees: IntArray) -> TreeColumns:
+        """Return some of the trees, none with linear leaves, by their numbers, ascending."""
+        is_taken = np.zeros(len(self), np.bool_)
+        is_taken[trees] = True
+        kept = np.repeat(is_taken, self.sizes)
+        new = np.cumsum(kept) - 1  # of each node that is kept
+        has_integer, has_categories = kept[self.integer_at], kept[self.categories_at]
+        return TreeColumns(
+            self.sizes[trees], self.output[trees], {field: values[kept] for field, values in self.nodes.items()},
+            new[self.integer_at[has_integer]], list(compress(self.integers, has_integer)),
+            new[self.categories_at[has_categories]], self.categories_size[has_categories],
+            self.categories[np.repeat(has_categories, self.categories_size)],
+        )  # fmt: skip
+
+    def shared_splits(self) -> tuple[TreeColumns, npt.NDArray[np.float64], IntArray] | None:
+        """Return the splits that trees of all outputs share, as vector leaves do; None if they do not.
+
+        Returns
+        -------
+        tuple
+            The trees of the first output; the values of their nodes in each output, float64 (outputs, nodes); and the
+            number of each tree of the ensemble among them.
+        """
+        of_outputs = [np.flatnonzero(self.output == k) for k in range(max(self.output, default=0) + 1)]
+        sizes = [self.sizes[trees].tolist() for trees in of_outputs]
+        if len(of_outputs) < 2 or self.linear or sizes.count(sizes[0]) < len(sizes):
+            return None
+        first, *others = map(self._take, of_outputs)
+        results = {field: first.nodes[field] for field in ("gain", "cover", "value")}
+        if not all(first.are_equal(replace(o, output=first.output, nodes={**o.nodes, **results})) for o in others):
+            return None
+        number_of = np.empty(len(self), np.int64)
+        for trees in of_outputs:
+            number_of[trees] = np.arange(len(trees))
+        return first, np.stack([each.nodes["value"] for each in (first, *others)]), number_of
+
     @property
     def roots(self) -> IntArray:
         """int64 (trees,): the index of each tree's first node."""

@@ -1,6 +1,7 @@
 """Trees over byte codes score like a plain walk down the same trees."""
 
 import random
+from dataclasses import replace
 
 import numpy as np
 import polars as pl
@@ -11,11 +12,13 @@ from hypothesis import strategies as st
 import frameboost as fb
 from frameboost.compile.arrays.byte_trees import ByteScorer, ByteTrees
 from frameboost.compile.arrays.score_kernels import add_leaves
+from frameboost.losses.built_in import get_loss
 from frameboost.prediction.predictor import Predictor
 from frameboost.runtime.workers import Workers
 from frameboost.schema.types import FeatureType
+from tests.support.models import model_of_parts
 from tests.support.naive_kernels import naive_add_leaves
-from tests.support.random_models import chain_model, lopsided_model, naive_margins, random_case
+from tests.support.random_models import chain_model, lopsided_model, naive_leaves, naive_margins, random_case
 
 SEEDS = st.integers(0, 2**32 - 1)
 
@@ -42,13 +45,18 @@ def test_add_leaves(seed, n_rows):
     rng = np.random.default_rng(seed)
     trees = [random_tree(rng, 6) for _ in range(4)]
     codes = rng.choice([0, 1, 7, 100, 253, 255], (3, -(-n_rows // 64) * 64)).astype(np.uint8)
-    tables, value = rng.random((2, 256)) < 0.5, rng.normal(size=(4, 256))
+    tables, value = rng.random((2, 256)) < 0.5, rng.normal(size=(4, 256, 3))
     asked = [(number, *tree[number]) for tree in trees for number in sorted(tree)]
     number, column, bound, also, right, table = np.array(asked, dtype=np.int64).reshape(-1, 6).T.copy()
-    starts, margins = np.cumsum([0, *(len(tree) for tree in trees)]), np.full(n_rows, 0.5)
+    starts = np.cumsum([0, *(len(tree) for tree in trees)])
     narrow = [array.astype(np.uint8) for array in (number, bound, also, right)]
-    add_leaves(codes, starts, narrow[0], column, narrow[1], narrow[2], narrow[3], table, tables, value, margins)
-    assert margins.tolist() == naive_add_leaves(codes[:, :n_rows], trees, tables, value, np.full(n_rows, 0.5)).tolist()
+    nodes = starts, narrow[0], column, narrow[1], narrow[2], narrow[3], table, tables
+    for of_outputs in (value, np.ascontiguousarray(value[..., :1])):
+        margins = np.full((of_outputs.shape[-1], n_rows + 7), 0.5)
+        add_leaves(codes, *nodes, of_outputs, margins, 4, n_rows)
+        for output, found in enumerate(margins):
+            expected = naive_add_leaves(codes[:, :n_rows], trees, tables, of_outputs[..., output], np.full(n_rows, 0.5))
+            assert found.tolist() == [0.5] * 4 + expected.tolist() + [0.5] * 3
 
 
 def walked(model, frame):
@@ -131,3 +139,43 @@ def test_a_single_leaf():
     assert leaf.predict(frame).unique().to_list() == [leaf.base_margin + sum(t.value[0] for t in leaf.ensemble.trees)]
     assert isinstance(Predictor(leaf.ensemble).byte_trees, ByteTrees)
     assert leaf.predict(frame.clear()).to_list() == []
+
+
+def of_all_outputs(model: fb.Model, n_outputs: int, rng: random.Random, order: list[int]) -> fb.Model:
+    """Return a model with a copy of each tree for each output, with other values, in an order within a round."""
+    trees = [
+        replace(tree, output=k, value=tuple([rng.randint(-999, 999) / 8 for _ in tree.value]))
+        for tree in model.ensemble.trees
+        for k in range(n_outputs)
+    ]
+    trees = [trees[at : at + len(order)][k] for at in range(0, len(trees), len(order)) for k in order]
+    loss = get_loss("multi:softprob", {"num_class": n_outputs})
+    return model_of_parts(loss, {}, model.ensemble.features, [k / 2 for k in range(n_outputs)], trees)
+
+
+@pytest.mark.parametrize(
+    ("kinds", "depth", "order"),
+    [(["float64", "int16"], 4, [0, 1, 2]), (["float32", "string", "boolean"], 5, [2, 0, 1]),
+     (["float64", "uint64", "string"], 12, [0, 1, 2]), (["float64", "int16"], 4, [0, 3, 1, 4, 2, 5])],
+)  # fmt: skip
+def test_splits_that_trees_of_all_outputs_share_are_compared_once(kinds, depth, order):
+    rng = random.Random(depth)
+    one, columns, frame = random_case(kinds, rng, 1_100, 4, depth=depth)
+    model = of_all_outputs(one, 3, rng, order)
+    leaves = np.array(naive_leaves(model, columns))
+    expected = [
+        [k / 2 + sum(tree.value[leaf] for tree, leaf in zip(model.ensemble.trees, row, strict=True) if tree.output == k)
+         for row in leaves]
+        for k in range(3)
+    ]  # fmt: skip
+    assert len(Predictor(model.ensemble).arrays.roots) == 4
+    for rows in (slice(None), slice(5, 8)):  # many rows, and few
+        found = model.predict(frame[rows], output="margin").to_numpy()
+        assert found.T.tolist() == [margins[rows] for margins in expected]
+    assert [margins.tolist() for margins in walked(model, frame)] == expected
+    assert model.predict(frame, output="leaf").to_numpy().tolist() == leaves.tolist()
+    # One other threshold, category or direction, and no tree is shared.
+    first, *others = model.ensemble.trees
+    changed = replace(first, missing_left=(not first.missing_left[0], *first.missing_left[1:]))
+    apart = replace(model.ensemble, trees=(changed, *others))
+    assert len(Predictor(apart).arrays.roots) == 12

@@ -74,11 +74,12 @@ _Write = Callable[[int, int, Codes], None]  # of the codes of the rows from one 
 
 @dataclass(frozen=True)
 class _InnerNodes:
-    """The inner nodes of one output's trees, the arguments of `frameboost.compile.arrays.score_kernels.add_leaves`.
+    """The inner nodes of the trees of some outputs, the arguments of `score_kernels.add_leaves`.
 
     For deep trees, the inner nodes of the top; ``walk`` has the additional arguments of `add_deep_leaves`.
     """
 
+    outputs: slice
     starts: IntArray
     number: npt.NDArray[np.uint8]
     column: IntArray
@@ -89,13 +90,16 @@ class _InnerNodes:
     value: FloatArray
     walk: tuple[npt.NDArray[Any] | None, ...] = ()
 
-    def add_leaves(self, codes: Codes, tables: npt.NDArray[np.bool_], margins: FloatArray) -> None:
-        """Add the leaf values of rows, by their codes."""
+    def add_leaves(
+        self, codes: Codes, tables: npt.NDArray[np.bool_], margins: FloatArray, first: int, n_rows: int
+    ) -> None:
+        """Add the leaf values of ``n_rows`` rows, by their codes, to margins from row ``first`` on."""
         inner_nodes = self.starts, self.number, self.column, self.bound, self.also, self.right, self.table, tables
         if self.walk:
-            add_deep_leaves(codes, *inner_nodes, *self.walk, self.value, margins)  # type: ignore[call-arg]
+            walk = *self.walk, self.value
+            add_deep_leaves(codes, *inner_nodes, *walk, margins[self.outputs], first, n_rows)  # type: ignore[call-arg]
         else:
-            add_leaves(codes, *inner_nodes, self.value, margins)
+            add_leaves(codes, *inner_nodes, self.value, margins[self.outputs], first, n_rows)
 
 
 @dataclass(frozen=True)
@@ -112,7 +116,7 @@ class ByteTrees:
     tables
         bool (categorical splits, 256): which codes go left.
     outputs
-        The trees of each output.
+        The trees of each output, or those of all.
     """
 
     arrays: TreeArrays
@@ -121,7 +125,7 @@ class ByteTrees:
     outputs: tuple[_InnerNodes, ...]
 
     @classmethod
-    def compile(cls, arrays: TreeArrays, n_outputs: int) -> ByteTrees | None:
+    def compile(cls, arrays: TreeArrays) -> ByteTrees | None:
         """Return the ensemble over bytes; None if a feature has too many categories, or deep trees too many nodes."""
         sizes = np.diff([*arrays.roots, len(arrays.feature)])
         is_categorical = [feature.type.is_categorical for feature in arrays.features]
@@ -142,17 +146,20 @@ class ByteTrees:
         table_of[categorical] = np.arange(len(categorical))
         tables = _tables_of_bytes(arrays, categorical)
         builder = _Builder(arrays, columns, table_of, is_deep=is_deep)
-        outputs = [builder.inner_nodes(np.flatnonzero(arrays.outputs == k)) for k in range(n_outputs)]
-        return cls(arrays, tuple(columns), tables, tuple(outputs))
+        outputs = tuple(builder.inner_nodes(outputs, trees) for outputs, trees in arrays.trees_of_outputs())
+        return cls(arrays, tuple(columns), tables, outputs)
 
     def empty_codes(self, n_rows: int) -> Codes:
         """Return an uninitialised array of codes, uint8 (columns, rows), padded with rows as the kernels require."""
         return np.empty((len(self.columns), -(-n_rows // BYTES) * BYTES), dtype=np.uint8)
 
-    def add_leaves(self, codes: Codes, margins: Sequence[FloatArray]) -> None:
-        """Add the leaf values of rows, by their codes (see `empty_codes`), to the margins of each output."""
-        for q, sums in zip(self.outputs, margins, strict=True):
-            q.add_leaves(codes, self.tables, sums)
+    def add_leaves(self, codes: Codes, margins: FloatArray, first: int, n_rows: int) -> None:
+        """Add the leaf values of ``n_rows`` rows, by their codes (see `empty_codes`), to margins.
+
+        ``margins`` is float64 (outputs, any rows), added to from row ``first`` on.
+        """
+        for nodes in self.outputs:
+            nodes.add_leaves(codes, self.tables, margins, first, n_rows)
 
 
 class _Builder:
@@ -166,20 +173,20 @@ class _Builder:
         self._packed = PackedTrees.compile(arrays, *self._conditions) if is_deep else None
         self._levels = _TOP_LEVELS if is_deep else _MAX_NODES
 
-    def inner_nodes(self, trees: IntArray) -> _InnerNodes:
-        """Return the inner nodes of these trees."""
+    def inner_nodes(self, outputs: slice, trees: IntArray) -> _InnerNodes:
+        """Return the inner nodes of these trees of some outputs."""
         arrays = self._arrays
         node, number, right, starts, ends = _in_preorder(arrays, trees, self._levels)
         column, bound, also, table = self._conditions[:, node]
         value = arrays.value
         walk: tuple[npt.NDArray[Any] | None, ...] = ()
         if self._packed is None:
-            value = np.where(ends == _NO_NODE, 0, value[ends])
+            value = np.ascontiguousarray(np.where(ends[..., np.newaxis] == _NO_NODE, 0.0, value.T[ends]))
         else:
             value = self._packed.value
             walk = self._packed.from_nodes(arrays.roots[trees], ends)
         return _InnerNodes(
-            starts, number.astype(np.uint8), column, bound.astype(np.uint8), also.astype(np.uint8),
+            outputs, starts, number.astype(np.uint8), column, bound.astype(np.uint8), also.astype(np.uint8),
             right.astype(np.uint8), table, value, walk
         )  # fmt: skip
 
@@ -298,7 +305,7 @@ class PackedTrees:
         return cls(
             index, _heights(inner, left, right, len(start)), _moved(word, there).astype(np.uint64),
             _moved(table_of, there) if (table_of != NO_TABLE).any() else None,
-            _moved(np.where(arrays.feature == LEAF, arrays.value, -0.0), there),
+            _moved(np.where((arrays.feature == LEAF)[:, np.newaxis], arrays.value.T, -0.0), there),
         )  # fmt: skip
 
     def from_nodes(self, roots: IntArray, ends: IntArray) -> tuple[npt.NDArray[np.generic] | None, ...]:
@@ -313,7 +320,7 @@ class PackedTrees:
 
 
 def _moved(values: npt.NDArray[_T], there: IntArray) -> npt.NDArray[_T]:
-    out = np.empty_like(values)
+    out = np.empty(values.shape, values.dtype)
     out[there] = values
     return out
 
@@ -439,19 +446,21 @@ class ByteScorer:
     def _margins(
         self, n_rows: int, write: _Write, base_margins: Sequence[float | FloatArray], workers: Workers
     ) -> list[FloatArray]:
-        margins = [np.full(n_rows, base) for base in base_margins]
+        margins = np.empty((len(base_margins), n_rows))
+        for sums, base in zip(margins, base_margins, strict=True):
+            sums[:] = base
 
         def score(rows: tuple[int, int]) -> None:
             start, stop = rows
             codes = self._trees.empty_codes(stop - start)
             write(start, stop, codes)
-            self._trees.add_leaves(codes, [sums[start:stop] for sums in margins])
+            self._trees.add_leaves(codes, margins, start, stop - start)
 
         width = len(self._trees.columns) + len(self._trees.arrays.roots)
         most = max(min(_CHUNK, _VALUES // width), 1)
         count = max(-(-n_rows // most), workers.count(n_rows * width, _SMALLEST))
         workers.each([(n_rows * k // count, n_rows * (k + 1) // count) for k in range(count)], score)
-        return margins
+        return list(margins)
 
     def reads(self, dtype: np.dtype[Any]) -> bool:
         """Whether an array of this dtype stores the values that splits compare."""
@@ -569,9 +578,9 @@ class BatchScorer:
             pairs = zip(names, self._in_frames, strict=True)
             frame = pl.DataFrame([pl.Series(name, pl.from_arrow(batches[self._at[i]])) for name, i in pairs])
             self._scorer.write_codes(frame, codes)
-        margins = [np.full(n_rows, base) for base in self._base_margins]
-        self._trees.add_leaves(codes, margins)
-        return margins
+        margins = np.repeat(np.array(self._base_margins, np.float64)[:, np.newaxis], n_rows, axis=1)
+        self._trees.add_leaves(codes, margins, 0, n_rows)
+        return list(margins)
 
 
 def _addresses(array: Any) -> tuple[int, int, int]:

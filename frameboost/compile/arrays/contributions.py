@@ -100,7 +100,7 @@ class Contributions:
         """Return the Shapley values, (rows, features)."""
         out = np.zeros(codes.shape)
         a = self.arrays
-        arguments = (codes, a.roots, self.sizes, a.missing, self._conditions_of(), a.value, self.links, self.rule)
+        arguments = (codes, a.roots, self.sizes, a.missing, self._conditions_of(), a.value[0], self.links, self.rule)
         _over_rows(len(codes), lambda first, last: add_shap(*arguments, first, last, out))
         return out
 
@@ -113,7 +113,7 @@ class Contributions:
         n_rows, n_features = codes.shape
         out = np.zeros((n_rows, n_features, n_features))
         a = self.arrays
-        arguments = (codes, a.roots, self.sizes, a.missing, self._conditions_of(), a.value, self.links, self.rule)
+        arguments = (codes, a.roots, self.sizes, a.missing, self._conditions_of(), a.value[0], self.links, self.rule)
         _over_rows(n_rows, lambda first, last: add_interactions(*arguments, first, last, out))
         diagonal = np.arange(n_features)
         out[:, diagonal, diagonal] = self.shap(codes) - out.sum(axis=2)

@@ -69,11 +69,15 @@ class TreeArrays:
     roots
         int64 (trees,): the start of each tree's nodes in the arrays below, which have one entry per node.
     outputs
-        int64 (trees,): the output of each tree.
-    feature, bound, missing_left, table_at, left, right, value
+        int64 (trees,): the output of each tree; the first one of trees for all outputs, which share their splits.
+    feature, bound, missing_left, table_at, left, right
         The split: a code of ``feature`` (`LEAF` in a leaf) below ``bound`` goes left, a missing one according to
         ``missing_left``. A categorical split is decided by the bit of the code in the bytes that start at
         ``tables[table_at]`` (`NO_TABLE` for other splits).
+    value
+        float64 (1 or outputs, nodes): the value of each leaf, in each output of trees for all.
+    number_of
+        int64: the number here of each tree of the ensemble; None if they are the same.
     is_linear
         Whether a leaf has slopes: then only `linear_trees.LinearScorer` computes margins.
     """
@@ -91,12 +95,14 @@ class TreeArrays:
     left: npt.NDArray[np.int64]
     right: npt.NDArray[np.int64]
     value: npt.NDArray[np.float64]
+    number_of: npt.NDArray[np.int64] | None = None
     is_linear: bool = False
 
     @classmethod
     def compile(cls, trees: Sequence[Tree], features: Sequence[Feature]) -> TreeArrays:
-        """Flatten trees."""
+        """Flatten trees; those of all outputs that share their splits once."""
         columns = TreeColumns.of(trees)
+        columns, value, number_of = columns.shared_splits() or (columns, columns.nodes["value"][np.newaxis], None)
         feature = columns.nodes["feature"].astype(np.int64)
         used = np.unique(feature[feature != LEAF])
         index_of = np.full(len(features) + 1, LEAF)  # the last one is that of `LEAF`
@@ -120,7 +126,8 @@ class TreeArrays:
             tables=tables,
             left=columns.nodes["left"] + shift,
             right=columns.nodes["right"] + shift,
-            value=columns.nodes["value"],
+            value=value,
+            number_of=number_of,
             is_linear=bool(columns.linear),
         )
 
@@ -174,28 +181,35 @@ class TreeArrays:
         A base is one number, or one per row. ``in_parallel``: whether threads share the rows.
         """
         refuse_linear("this way of scoring", is_linear=self.is_linear)
-        sums = [np.full(len(codes), base) for base in base_margins]
-        for total, conditions in zip(sums, self._conditions_of_outputs, strict=False):  # the last may have no trees
+        sums = np.empty((len(base_margins), len(codes)))
+        for total, base in zip(sums, base_margins, strict=True):
+            total[:] = base
+        for outputs, conditions in self._conditions_of_outputs:
             if in_parallel:
                 add = partial(sum_leaves, codes, *conditions, self.value)  # type: ignore[call-arg]
-                self._over_rows(len(codes), add, total)
+                self._over_rows(len(codes), add, sums[outputs])
             else:
-                sum_leaves(codes, *conditions, self.value, 0, len(codes), total)  # type: ignore[call-arg]
-        return sums
+                sum_leaves(codes, *conditions, self.value, 0, len(codes), sums[outputs])  # type: ignore[call-arg]
+        return list(sums)
+
+    def trees_of_outputs(self) -> Iterator[tuple[slice, npt.NDArray[np.int64]]]:
+        """Yield outputs, and the numbers here of the trees that add to these."""
+        for k in np.unique(self.outputs).tolist():
+            yield slice(k, k + len(self.value)), np.flatnonzero(self.outputs == k)
 
     @cached_property
-    def _conditions_of_outputs(self) -> list[tuple[npt.NDArray[np.generic], ...]]:
-        return [self._conditions_of(self.roots[self.outputs == k]) for k in range(max(self.outputs, default=0) + 1)]
+    def _conditions_of_outputs(self) -> list[tuple[slice, tuple[npt.NDArray[np.generic], ...]]]:
+        return [(outputs, self._conditions_of(self.roots[trees])) for outputs, trees in self.trees_of_outputs()]
 
     def leaves(self, codes: npt.NDArray[np.unsignedinteger], *, in_parallel: bool = True) -> npt.NDArray[np.int32]:
-        """Return int32 (rows, trees): each row's leaf, as a node number within the tree."""
+        """Return int32 (rows, trees of the ensemble): each row's leaf, as a node number within the tree."""
         out = np.empty((len(codes), len(self.roots)), dtype=np.int32)
         find = partial(find_leaves, codes, *self._conditions_of(self.roots))
         if in_parallel:
             self._over_rows(len(codes), find, out)
         else:
             find(0, len(codes), out)  # type: ignore[call-arg]
-        return out
+        return out if self.number_of is None else out[:, self.number_of]
 
     def _conditions_of(self, roots: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.generic], ...]:
         return (
@@ -361,12 +375,15 @@ class NumberTrees:
         of a leaf are the leaf itself, and its feature is any.
     numbers
         float64 (nodes,): the threshold, NaN if all numbers go left; in a leaf its value.
+    more
+        float64 (outputs - 1, nodes): the values of leaves in the other outputs of trees for all; None without such.
     """
 
     roots: IntArray
     outputs: IntArray
     nodes: npt.NDArray[np.int32]
     numbers: FloatArray
+    more: FloatArray | None
 
     @classmethod
     def compile(cls, arrays: TreeArrays) -> NumberTrees | None:
@@ -381,14 +398,16 @@ class NumberTrees:
         threshold = thresholds[np.where(is_leaf | is_any, -1, starts[feature] + arrays.bound - 1)]
         left, right = (np.where(is_leaf, np.arange(len(feature)), child) for child in (arrays.left, arrays.right))
         nodes = np.stack([feature, left, right, ~arrays.missing_left], axis=1).astype(np.int32)
-        return cls(arrays.roots, arrays.outputs, nodes, np.where(is_leaf, arrays.value, threshold))
+        value, *_ = arrays.value
+        more = arrays.value[1:] if len(arrays.value) > 1 else None
+        return cls(arrays.roots, arrays.outputs, nodes, np.where(is_leaf, value, threshold), more)
 
     def margins(self, rows: npt.ArrayLike, base_margins: Sequence[float]) -> list[FloatArray] | None:
         """Return `TreeArrays.margins` of a few rows, (rows, features or more); None if a number is too large."""
         values = np.array(rows, np.float64, order="C")
         margins = np.empty((len(base_margins), len(values)))
         margins.T[:] = base_margins
-        is_exact = add_leaves_of_numbers(values, self.roots, self.outputs, self.nodes, self.numbers, margins)
+        is_exact = add_leaves_of_numbers(values, self.roots, self.outputs, self.nodes, self.numbers, self.more, margins)
         return list(margins) if is_exact else None
 
 

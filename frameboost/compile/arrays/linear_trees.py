@@ -44,7 +44,7 @@ class LinearArrays:
     @classmethod
     def compile(cls, arrays: TreeArrays, linear: LinearColumns, features: Sequence[Feature]) -> LinearArrays:
         """Return the arrays of linear leaves, by node number over all trees."""
-        linear_at = np.full(len(arrays.value), -1, np.int64)
+        linear_at = np.full(len(arrays.feature), -1, np.int64)
         linear_at[linear.node] = np.arange(len(linear))
         is_term = linear.feature != LEAF
         used, indices = np.unique(linear.feature[is_term], return_inverse=True)
@@ -107,7 +107,7 @@ class LinearScorer:
             leaves = self.arrays.leaves(codes[some], in_parallel=False)
             for trees_of_output, total in zip(trees, sums, strict=True):
                 add_linear_trees(
-                    leaves, trees_of_output, self.arrays.roots, self.arrays.value, a.linear_at, a.constant, a.starts,
+                    leaves, trees_of_output, self.arrays.roots, self.arrays.value[0], a.linear_at, a.constant, a.starts,
                     a.indices, a.terms, numbers, first, total[some],
                 )  # fmt: skip
 

@@ -59,7 +59,7 @@ def _leaf_of(codes, row, node, feature, bound, missing, missing_left, table_at, 
 def sum_leaves(  # type: ignore[no-untyped-def]
     codes, roots, feature, bound, missing, missing_left, table_at, tables, left, right, value, first, last, margins
 ):
-    """Add the leaf values of rows ``first`` to ``last - 1`` to ``margins`` (float64), in tree order.
+    """Add the leaf values of rows ``first`` to ``last - 1`` to ``margins``, float64 (outputs, rows), in tree order.
 
     The arrays are those of `frameboost.compile.arrays.flat_trees.TreeArrays`.
     """
@@ -70,7 +70,8 @@ def sum_leaves(  # type: ignore[no-untyped-def]
                 leaf = _leaf_of(
                     codes, row, roots[tree], feature, bound, missing, missing_left, table_at, tables, left, right
                 )
-                margins[row] += value[leaf]
+                for output in range(len(value)):
+                    margins[output, row] += value[output, leaf]
 
 
 @kernel
@@ -89,7 +90,7 @@ def find_leaves(  # type: ignore[no-untyped-def]
 
 
 @kernel
-def add_leaves_of_numbers(values, roots, outputs, nodes, numbers, margins):  # type: ignore[no-untyped-def]
+def add_leaves_of_numbers(values, roots, outputs, nodes, numbers, more, margins):  # type: ignore[no-untyped-def]
     """Add the leaf values of all trees to the margins of a few rows, in tree order.
 
     Several rows go down several trees at the same time, a step each in turn, so that the processor need not wait for
@@ -101,7 +102,7 @@ def add_leaves_of_numbers(values, roots, outputs, nodes, numbers, margins):  # t
     ----------
     values
         float64 (rows, features): NaN for missing values.
-    roots, outputs, nodes, numbers
+    roots, outputs, nodes, numbers, more
         The arrays of `frameboost.compile.arrays.flat_trees.NumberTrees`.
     margins
         float64 (outputs, rows), added to.
@@ -141,6 +142,9 @@ def add_leaves_of_numbers(values, roots, outputs, nodes, numbers, margins):  # t
         for tree in range(first, last):
             for row in range(n_rows):
                 margins[outputs[tree], row] += numbers[np.uint64(at[walk])]
+                if more is not None:
+                    for k in range(np.uint64(len(more))):
+                        margins[k + _ONE, row] += more[k, np.uint64(at[walk])]
                 walk += _ONE
     return True
 
@@ -161,14 +165,14 @@ BOUNDS, BYTE, ONE = np.uint64(511), np.uint64(255), np.uint64(1)
 
 @kernel
 def add_leaves(  # type: ignore[no-untyped-def]
-    codes, starts, number, column, bound, also, right, table, tables, value, margins
+    codes, starts, number, column, bound, also, right, table, tables, value, margins, first_row, n_rows
 ):
     """Add the leaf values of all trees to the margins, in tree order.
 
     Parameters
     ----------
     codes
-        uint8 (columns, rows), padded to a multiple of 64 rows; codes beyond those of ``margins`` are ignored.
+        uint8 (columns, rows), padded to a multiple of 64 rows; codes beyond ``n_rows`` are ignored.
     starts
         int64 (trees + 1,): the first inner node of each tree in the next arrays, and their number.
     number, right
@@ -183,20 +187,56 @@ def add_leaves(  # type: ignore[no-untyped-def]
     tables
         bool (tables, 256).
     value
-        float64 (trees, 256): the leaf value for each node number.
-    margins
-        float64 (rows,), added to.
+        float64 (trees, 256, outputs): the leaf value for each node number, in each output of trees for several.
+    first_row, margins
+        Rows are added to float64 (outputs, any rows) from this row on.
+    n_rows
+        The number of rows.
     """
-    n_rows = np.uint64(len(margins))
-    node = np.empty(_BLOCK, dtype=np.uint8)
+    n_rows, n_outputs = np.uint64(n_rows), np.uint64(len(margins))
+    node, sums = np.empty(_BLOCK, dtype=np.uint8), np.empty(_BLOCK * len(margins))
     for start in range(np.uint64(0), n_rows, np.uint64(_BLOCK)):
-        size = min(np.uint64(_BLOCK), n_rows - start)
+        size, here = min(np.uint64(_BLOCK), n_rows - start), np.uint64(first_row) + start
+        _read_block(margins, here, size, sums)
         for tree in range(len(starts) - 1):
             first, last = starts[tree], starts[tree + 1]
             _ask(codes, start, size, first, last, number, column, bound, also, right, table, tables, node)
-            leaf_values = value[tree]
+            leaf_values = value[tree].reshape(-1)
             for i in range(size):
-                margins[start + i] += leaf_values[node[i]]
+                _add_outputs(sums, i, leaf_values, np.uint64(node[i]), n_outputs)
+        _write_block(margins, here, size, sums)
+
+
+# The sums of a block are those of its first row in each output, then of the next row: an addition of all outputs of a
+# row compiles to SIMD instructions.
+
+
+@kernel(inline="always")
+def _add_outputs(sums, row, values, node, n_outputs):  # type: ignore[no-untyped-def]
+    """Add the values of a node in each output to the sums of a row."""
+    if n_outputs == ONE:  # the loop would take longer than the addition
+        sums[row] += values[node]
+    else:
+        for k in range(n_outputs):
+            sums[row * n_outputs + k] += values[node * n_outputs + k]
+
+
+@kernel(no_cpython_wrapper=True)
+def _read_block(margins, first, size, sums):  # type: ignore[no-untyped-def]
+    """Write the margins, (outputs, rows), of ``size`` rows from ``first`` on to the sums of a block."""
+    n_outputs = np.uint64(len(margins))
+    for k in range(n_outputs):
+        for i in range(np.uint64(size)):
+            sums[i * n_outputs + k] = margins[k, np.uint64(first) + i]
+
+
+@kernel(no_cpython_wrapper=True)
+def _write_block(margins, first, size, sums):  # type: ignore[no-untyped-def]
+    """Write the sums of a block to the margins."""
+    n_outputs = np.uint64(len(margins))
+    for k in range(n_outputs):
+        for i in range(np.uint64(size)):
+            margins[k, np.uint64(first) + i] = sums[i * n_outputs + k]
 
 
 @kernel
@@ -220,7 +260,7 @@ def _ask(codes, start, size, first, last, number, column, bound, also, right, ta
 @kernel
 def add_deep_leaves(  # type: ignore[no-untyped-def]
     codes, starts, number, column, bound, also, right, table, tables,
-    entry, roots, height, words, table_of, value, margins,
+    entry, roots, height, words, table_of, value, margins, first_row, n_rows,
 ):  # fmt: skip
     """Add the leaf values of all trees to the margins, in tree order; rows walk below the top of each tree.
 
@@ -239,33 +279,37 @@ def add_deep_leaves(  # type: ignore[no-untyped-def]
     table_of
         int64 (nodes,): the row of ``tables`` of a categorical split; None if no node has one.
     value
-        float64 (nodes,): the leaf values, and -0 in the inner nodes.
+        float64 (nodes, outputs): the leaf values, and -0 in the inner nodes.
+    margins, first_row, n_rows
+        As there.
     """
-    n_rows = len(margins)
     top, node, row = np.empty(_BLOCK, dtype=np.uint8), np.empty(_BLOCK, dtype=np.uint32), np.empty(_BLOCK, np.uint32)
+    n_outputs, sums = np.uint64(len(margins)), np.empty(_BLOCK * len(margins))
     for start in range(0, n_rows, _BLOCK):
         size = min(_BLOCK, n_rows - start)
+        _read_block(margins, first_row + start, size, sums)
         for tree in range(len(starts) - 1):
             first, last = starts[tree], starts[tree + 1]
-            first_row, n_here = np.uint64(start), np.uint64(size)
-            _ask(codes, first_row, n_here, first, last, number, column, bound, also, right, table, tables, top)
-            begin, nodes, leaf_values = entry[tree], words[roots[tree] :], value[roots[tree] :]
+            here, n_here = np.uint64(start), np.uint64(size)
+            _ask(codes, here, n_here, first, last, number, column, bound, also, right, table, tables, top)
+            begin, nodes, leaf_values = entry[tree], words[roots[tree] :], value[roots[tree] :].reshape(-1)
             for i in range(size):
                 node[i], row[i] = begin[top[i]], i
             open_ = size
             while open_ > 0:
                 _step(codes, start, roots[tree], nodes, table_of, tables, min(height[tree], ROUND), row[:open_], node)
                 if height[tree] <= ROUND:
-                    for i in range(size):
-                        margins[start + i] += leaf_values[node[i]]
+                    for i in range(np.uint64(size)):
+                        _add_outputs(sums, i, leaf_values, np.uint64(node[i]), n_outputs)
                     break
                 n_rows_left = 0
                 for i in range(open_):  # without branches: rows that are in a leaf have arrived, others add -0
-                    margins[start + row[i]] += leaf_values[node[i]]
+                    _add_outputs(sums, np.uint64(row[i]), leaf_values, np.uint64(node[i]), n_outputs)
                     is_open = nodes[node[i]] & CHILD != node[i]
                     row[n_rows_left], node[n_rows_left] = row[i], node[i]
                     n_rows_left += is_open
                 open_ = n_rows_left
+        _write_block(margins, first_row + start, size, sums)
 
 
 @kernel

@@ -26,7 +26,7 @@ def sum_leaves(codes: Codes, roots: IntArray, *arguments: Any) -> None:
     *conditions, value, first, last, margins = arguments
     for rows in _blocks(first, last):
         for root in roots:
-            margins[rows] += value[_leaves_of(codes[rows], root, *conditions)]
+            margins[:, rows] += value[:, _leaves_of(codes[rows], root, *conditions)]
 
 
 def find_leaves(codes: Codes, roots: IntArray, *arguments: Any) -> None:
