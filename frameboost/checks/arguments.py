@@ -453,22 +453,31 @@ def checked(
 # --- what is closed when a call returns -------------------------------------------------------------------------------
 
 
-class _Call(ExitStack):
+class _Call:
     """The resources and cached results, by key, of an outermost public call."""
 
+    __slots__ = ("resources", "results")
+
     def __init__(self) -> None:
-        super().__init__()
+        self.resources: ExitStack | None = None  # made for the first of them: a call may take as long as to make it
         self.results: dict[object, Any] = {}
+
+    def stack(self) -> ExitStack:
+        """Return the stack of resources."""
+        if self.resources is None:
+            self.resources = ExitStack()
+        return self.resources
 
     def end(self) -> None:
         """Close the resources; Ctrl-C may come between any two statements, and even before the first."""
         try:
             _outermost.set(None)
         finally:
-            try:
-                self.close()
-            finally:
-                self.close()
+            if self.resources is not None:
+                try:
+                    self.resources.close()
+                finally:
+                    self.resources.close()
 
 
 # That of this thread, or of this asynchronous task.
@@ -484,7 +493,7 @@ def until_call_returns(resource: AbstractContextManager[R]) -> R:
     """Enter a context until the outermost public call returns; must be called within one."""
     call = _outermost.get()
     assert call is not None
-    return call.enter_context(resource)
+    return call.stack().enter_context(resource)
 
 
 def when_call_returns(function: Callable[P, object], *args: P.args, **kwargs: P.kwargs) -> None:
@@ -495,7 +504,7 @@ def when_call_returns(function: Callable[P, object], *args: P.args, **kwargs: P.
     """
     call = _outermost.get()
     if call is not None:
-        call.callback(function, *args, **kwargs)
+        call.stack().callback(function, *args, **kwargs)
 
 
 def once_in_call(key: object, make: Callable[[], R]) -> R:

@@ -52,7 +52,7 @@ class RowOutput:
     def _has_texts(self) -> bool:
         return any(isinstance(label, str) for label in self._labels)
 
-    def values(self, margins: Sequence[Any]) -> npt.NDArray[Any] | pl.Series:
+    def values(self, margins: Sequence[Any] | npt.NDArray[np.float64]) -> npt.NDArray[Any] | pl.Series:
         """Return the output of rows with these margins, as a new array if it is of numbers or truth values.
 
         Parameters
@@ -103,7 +103,7 @@ class RowOutput:
             return pl.Series("prediction", [self._labels[int(number)] for number in shaped], pl.String)
         return shaped == 1.0 if self._labels else shaped.astype(np.int64)
 
-    def _by_polars(self, margins: Sequence[Any]) -> pl.Series:
+    def _by_polars(self, margins: Sequence[Any] | npt.NDArray[np.float64]) -> pl.Series:
         output = self.output
         rows = pl.DataFrame([pl.Series(name, sums) for name, sums in zip(output.inputs, margins, strict=True)])
         if rows.width > _MAX_AT_ONCE:

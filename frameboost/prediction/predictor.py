@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from itertools import chain, zip_longest
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -30,73 +30,12 @@ from frameboost.trees.linear_leaves import MAX_STEPS
 
 if TYPE_CHECKING:
     from frameboost.compile.arrays.byte_trees import ByteScorer, ByteTrees
-    from frameboost.compile.arrays.flat_trees import FewRows, Getter, NumberTrees, TreeArrays
+    from frameboost.compile.arrays.flat_trees import FewRows, NumberTrees, TreeArrays
     from frameboost.compile.arrays.linear_trees import LinearScorer
 
 __all__ = ["Predictor"]
 
-
-# Rows of numbers up to which each walks by itself.
-_FEW = 16
-# Values of such rows that are read row by row in the time of a column.
-_AS_COLUMN = 8
-
-
-class _TableColumns(NamedTuple):
-    """The columns of a table of polars or PyArrow, and the scorer for tables with these columns.
-
-    Attributes
-    ----------
-    columns
-        All columns: names for a frame, as reading all types takes longer than scoring, and for a lazy one; a schema of
-        Arrow.
-    names
-        Those that trees use; empty if trees use all, in order.
-    selector
-        The same as an expression.
-    features, used
-        Return the values of a row that the model reads, and those that trees use.
-    dtypes
-        The types of the columns that trees use.
-    scorer
-        The scorer; None if types do not determine how columns are read: entirely missing ones, or times that may be
-        dates, or anything but numbers in Arrow.
-    is_plain
-        Whether the columns are compared without conversion.
-    has_numpy_types
-        Whether NumPy has the types of the columns that trees use: it lacks integers of 128 bits.
-    """
-
-    columns: Any
-    names: list[str]
-    selector: pl.Expr
-    features: Getter
-    used: Getter
-    dtypes: list[pl.DataType]
-    scorer: ByteScorer | None
-    is_plain: bool
-    has_numpy_types: bool
-
-    def of(self, table: Any) -> pl.DataFrame:
-        """Return the columns that trees use, or all."""
-        if isinstance(table, pl.DataFrame):
-            return table[self.names] if self.names else table
-        if isinstance(table, pl.LazyFrame):
-            return table.select(self.selector).collect()
-        return self.of(frame_of_arrow(table)) if self.are_most else frame_of_arrow(table.select(self.names))
-
-    @property
-    def are_most(self) -> bool:
-        """Whether trees use most columns, so that selecting them takes longer than reading all."""
-        return 2 * len(self.dtypes) > len(self.columns)
-
-    def is_few(self, frame: pl.DataFrame) -> bool:
-        """Whether a frame has so few values that they are read row by row."""
-        return 0 < len(frame) * len(self.columns) <= _AS_COLUMN * len(self.dtypes)
-
-    def fits(self, dtypes: list[pl.DataType]) -> bool:
-        """Whether the columns that trees use have these types; types of plain numbers have no parameters."""
-        return list(map(type, dtypes)) == list(map(type, self.dtypes)) and (self.is_plain or dtypes == self.dtypes)
+Margins = Sequence[npt.NDArray[np.float64]] | npt.NDArray[np.float64]
 
 
 class Predictor:
@@ -117,8 +56,7 @@ class Predictor:
         # What the last call prepared: most calls have columns of the same types and the same output.
         self._outputs: dict[str, RowOutput] = {}
         self._last_scorer: tuple[tuple[FeatureType, ...], ByteScorer] | None = None
-        self._last_table: _TableColumns | None = None
-        self._last_matrix: tuple[tuple[list[str], Any], ByteScorer, Any] | None = None
+        self._last_reader: _ArrayReader | _TableReader | None = None
         self._last_started: Predictor | None = None
 
     @cached_property
@@ -129,16 +67,18 @@ class Predictor:
         return TreeArrays.compile(self.ensemble.trees, self.ensemble.features)
 
     @cached_property
-    def _few_rows(self) -> FewRows:
+    def few_rows(self) -> FewRows:
+        """The coder of a few rows with strings, and of dicts."""
         from frameboost.compile.arrays.flat_trees import FewRows
 
         return FewRows(self.arrays, self.ensemble.features)
 
     @cached_property
-    def _number_trees(self) -> NumberTrees | None:
+    def number_trees(self) -> NumberTrees | None:
+        """The trees over rows of numbers, for a few rows; None if they compare other values."""
         from frameboost.compile.arrays.flat_trees import NumberTrees
 
-        return NumberTrees.compile(self.arrays)
+        return NumberTrees.compile(self.arrays, self.ensemble.base_margins)
 
     @cached_property
     def byte_trees(self) -> ByteTrees | None:
@@ -153,16 +93,16 @@ class Predictor:
         return ByteTrees.compile(self.arrays)
 
     @cached_property
-    def _fine_features(self) -> set[str]:
+    def fine_features(self) -> set[str]:
         """The features to warn about if they are float32."""
         return set(self.ensemble.needs_float64())
 
-    def _types(self, source: Source) -> dict[str, FeatureType]:
+    def types(self, source: Source) -> dict[str, FeatureType]:
         """Return the types of the features in the data; warn once about each that is too coarse for its thresholds."""
         types = self.ensemble.find_in(source)
         single = [name for name, kind in types.items() if kind.name == "float32"]
-        if single and (coarse := sorted(self._fine_features.intersection(single))):
-            self._fine_features.difference_update(coarse)
+        if single and (coarse := sorted(self.fine_features.intersection(single))):
+            self.fine_features.difference_update(coarse)
             warn(
                 f"{listed(coarse)}: float32 here, but float64 in training, where thresholds lie between numbers that "
                 "are equal as float32; rows next to them may take the other branch: pass float64"
@@ -215,8 +155,7 @@ class Predictor:
 
     def predict(self, data: Any, output: str, n_jobs: int | None = None) -> pl.Series:
         """Predict rows; see `frameboost.Model.predict`."""
-        values = self.values(data, output, n_jobs)
-        return values if isinstance(values, pl.Series) else pl.Series("prediction", values)
+        return _series(self.values(data, output, n_jobs))
 
     def values(self, data: Any, output: str, n_jobs: int | None = None) -> npt.NDArray[Any] | pl.Series:
         """Return the predictions of rows, as a new array if they are numbers of few rows (see `RowOutput.values`)."""
@@ -228,7 +167,7 @@ class Predictor:
             compiled = self._output(output)
             return compiled.values(self._inputs(compiled.output, data))
 
-    def _inputs(self, output: Output, data: Any) -> list[Any]:
+    def _inputs(self, output: Output, data: Any) -> Margins | list[Any]:
         """Return the margins of each row, and the index of the output's lookup, if any."""
         lookup, features = output.lookup, self.ensemble.read_features
         if lookup is None:
@@ -245,13 +184,12 @@ class Predictor:
         """Yield the predictions of the first round, of the first two, and so on; each tree scores once."""
         output = self._output(name)
         source = open_rows(data, self.ensemble.read_features)
-        types = self._types(source)
+        types = self.types(source)
         frame = source.to_frame(self.ensemble.read_names).collect()
         sums: Sequence[Any] = self.ensemble.base_margins
         for number in range(self.ensemble.n_rounds):
             sums = Predictor(self.ensemble.rounds(number, number + 1)).sums(frame.lazy(), types, sums)
-            values = output.values(self.with_offset(frame, sums))
-            yield values if isinstance(values, pl.Series) else pl.Series("prediction", values)
+            yield _series(output.values(self.with_offset(frame, sums)))
 
     def _output(self, name: str) -> RowOutput:
         if name not in self._outputs:
@@ -261,31 +199,23 @@ class Predictor:
 
     def _leaves(self, data: Any) -> pl.Series:
         source = open_rows(data, self.ensemble.features)
-        types = self._types(source)
+        types = self.types(source)
         codes = self.arrays.codes(source.to_frame(self.ensemble.feature_names), types)
         return pl.Series("prediction", self.arrays.leaves(codes), dtype=pl.Array(pl.Int32, len(self.ensemble.trees)))
 
-    def _margins(self, data: Any) -> list[Any]:
+    def _margins(self, data: Any) -> Margins:
         """Return the margins of each output."""
         is_known = isinstance(data, pl.DataFrame | pl.LazyFrame | Matrix | dict)
         if not is_known and is_frame_of("pandas", data) and (numbers := numbers_of_pandas(data)) is not None:
             data = numbers
         has_offset, bases = self.ensemble.offset is not None, self.ensemble.base_margins
         if not self._is_linear and not has_offset:
-            if (codes := self._few_rows.codes(data)) is not None:
-                if self._fine_features and not isinstance(data, dict) and pl.Float32 in map(type, data.dtypes):
-                    self._types(open_rows(data, self.ensemble.features))
-                return list(self.arrays.margins(codes, bases, in_parallel=False))
-            if isinstance(data, Matrix):
-                margins = self._margins_of_matrix(data)
-            elif isinstance(data, pl.DataFrame | pl.LazyFrame) or is_arrow_table(data):
-                margins = self._margins_of_table(data)
-            else:
-                margins = None
-            if margins is not None:
+            if type(data) is dict and (codes := self.few_rows.of_dict(data)) is not None:
+                return self.margins_of_codes(codes)
+            if (margins := self._margins_in_place(data)) is not None:
                 return margins
         source = open_rows(data, self.ensemble.read_features)
-        types = self._types(source)
+        types = self.types(source)
         frame = source.to_frame(self.ensemble.read_names)
         if self._ranges_of_slopes:
             frame = frame.collect().lazy()
@@ -330,105 +260,38 @@ class Predictor:
                 return self._linear_scorer.margins(frame, types, bases, kept_workers())
             leaves = frame.select(expr.alias(str(k)) for k, expr in enumerate(self._margin_exprs([0.0] * len(bases))))
             return [base + sums.to_numpy() for base, sums in zip(bases, leaves.collect(), strict=True)]
-        if self.byte_trees is not None:
-            return self._scorer(self.byte_trees, types).margins(frame, bases, kept_workers())
+        if (scorer := self.scorer(types)) is not None:
+            return scorer.margins(frame, bases, kept_workers())
         return self.arrays.margins(self.arrays.codes(frame, types), bases)
 
-    def _margins_of_table(self, table: Any) -> list[Any] | None:
-        """Return the margins of a table that is read by its types alone; None for others, or without byte trees.
+    def margins_of_codes(self, codes: npt.NDArray[np.unsignedinteger]) -> Margins:
+        """Return the margins of a few rows by their codes."""
+        return self.arrays.margins(codes, self.ensemble.base_margins, in_parallel=False)
 
-        Tables with the same columns share a scorer. With thousands of columns, reading all types takes longer than
-        scoring a few rows, so from the second such frame on only the types of columns that trees use are read.
-        """
-        if self.byte_trees is None or not self.arrays.features:
+    def _margins_in_place(self, data: Any) -> Margins | None:
+        """Return the margins of an array, or of a table that is read by its types alone; None for other data."""
+        read: type[_ArrayReader | _TableReader] = _ArrayReader if type(data) is Matrix else _TableReader
+        is_read = read is _ArrayReader or isinstance(data, pl.DataFrame | pl.LazyFrame) or is_arrow_table(data)
+        if not is_read or not self.arrays.features:
             return None
-        schema = table.collect_schema() if isinstance(table, pl.LazyFrame) else None
-        columns = table.schema if is_arrow_table(table) else table.columns if schema is None else list(schema)
-        last = self._last_table
-        if (
-            last is None
-            or last.columns != columns
-            or (schema is not None and not last.fits([schema[name] for name in last.names or columns]))
-        ):
-            self._last_table = last = self._table_columns(self.byte_trees, table, columns)
-        if last.scorer is None and not isinstance(table, pl.DataFrame):
+        reader = self._last_reader
+        if reader is None or not reader.fits(data):
+            self._last_reader = reader = read(self, data)
+        margins = reader.margins(data)
+        if margins is None and not reader.has_types_of(data):
+            self._last_reader = reader = read(self, data)
+            margins = reader.margins(data)
+        return margins
+
+    def scorer(self, types: Mapping[str, FeatureType]) -> ByteScorer | None:
+        """Return what scores columns of these types by byte trees, if there are any; that of the last call is kept."""
+        if self.byte_trees is None:
             return None
-        if schema is not None and last.are_most:
-            table = table.collect()
-        if isinstance(table, pl.DataFrame) and (margins := self._margins_by_row(table, last)) is not None:
-            return margins
-        rows = last.of(table)
-        if not last.fits(rows.dtypes):
-            self._last_table = last = self._table_columns(self.byte_trees, table, columns)
-            rows = last.of(table)
-            if not last.fits(rows.dtypes):  # a query may break its promise of types
-                return None
-        if last.scorer is None:
-            return None
-        bases = self.ensemble.base_margins
-        if not last.is_plain:
-            return list(last.scorer.margins(rows.lazy(), bases, kept_workers()))
-        is_few = 0 < len(rows) <= _FEW and last.has_numpy_types
-        if is_few and (margins := self._margins_of_few(rows.to_numpy())) is not None:
-            return margins
-        return list(last.scorer.margins_of_plain(rows, bases, kept_workers()))
-
-    def _margins_by_row(self, frame: pl.DataFrame, last: _TableColumns) -> list[Any] | None:
-        """Return the margins of a frame of so few numbers that they are read row by row; None for others."""
-        if last.scorer is None or not last.is_plain or not last.is_few(frame) or self._fine_features:
-            return None
-        rows = frame.rows()
-        kinds = set(map(type, chain.from_iterable(map(last.features, rows))))
-        return self._margins_of_few([*map(last.used, rows)]) if kinds <= {float, int} else None
-
-    def _table_columns(self, trees: ByteTrees, table: Any, columns: Any) -> _TableColumns:
-        is_of_polars = isinstance(table, pl.DataFrame | pl.LazyFrame)
-        no_rows = table if is_of_polars else table.slice(0, 0)
-        source = open_rows(no_rows, self.ensemble.features)
-        types = self._types(source)
-        schema = (no_rows if is_of_polars else frame_of_arrow(no_rows)).lazy().collect_schema()
-        scorer = self._scorer(trees, types)
-        names = [feature.name for feature in self.arrays.features]
-        is_plain = scorer.is_plain and all(
-            schema[name] == kind.physical_dtype for name, kind in types.items()
-        )  # no Float16
-        are_as_read = all(FeatureType.from_polars(schema[name]) == kind for name, kind in types.items())
-        is_read = are_as_read and (is_of_polars or (is_plain and not source.categorical))
-        some = [] if names == list(schema) else names
-        dtypes = [schema[name] for name in some or schema]
-        features, used = (_getter_of(some, schema) for some in (types, names))
-        scorer_if_read, selector = scorer if is_read else None, cs.by_name(*names).as_expr()
-        has_numpy_types = not any(dtype in (pl.Int128, pl.UInt128) for dtype in dtypes)
-        return _TableColumns(columns, some, selector, features, used, dtypes, scorer_if_read, is_plain, has_numpy_types)
-
-    def _margins_of_matrix(self, matrix: Matrix) -> list[Any] | None:
-        """Return the margins of rows in an array; None if the model compares no numbers, and without byte trees."""
-        last, key = self._last_matrix, (matrix.columns, matrix.values.dtype)
-        if last is None or last[0] != key:
-            if self.byte_trees is None:
-                return None
-            scorer = self._scorer(self.byte_trees, self._types(open_rows(matrix[:0], self.ensemble.features)))
-            index = {name: i for i, name in enumerate(matrix.columns)}
-            used = np.array([index[feature.name] for feature in self.arrays.features], np.int64)
-            self._last_matrix = last = key, scorer, used
-        _, scorer, columns = last
-        if not scorer.reads(matrix.values.dtype):
-            return None
-        if 0 < len(matrix) <= _FEW and (margins := self._margins_of_few(matrix.values[:, columns])) is not None:
-            return margins
-        return list(scorer.margins_of_array(matrix.values, columns, self.ensemble.base_margins, kept_workers()))
-
-    def _margins_of_few(self, rows: npt.ArrayLike) -> list[Any] | None:
-        """Return the margins of a few rows of numbers, (rows, used features or more); None if they may round."""
-        trees = self._number_trees
-        return None if trees is None else trees.margins(rows, self.ensemble.base_margins)
-
-    def _scorer(self, trees: ByteTrees, types: Mapping[str, FeatureType]) -> ByteScorer:
         last, key = self._last_scorer, tuple(types.values())
         if last is None or last[0] != key:
             from frameboost.compile.arrays.byte_trees import ByteScorer
 
-            self._last_scorer = last = key, ByteScorer(trees, types)
+            self._last_scorer = last = key, ByteScorer(self.byte_trees, types)
         return last[1]
 
     # --- as an expression ---------------------------------------------------------------------------------------------
@@ -459,6 +322,164 @@ class Predictor:
         return [margin_expr(base, trees, self.ensemble.features) for base, trees in zip(bases, trees_of, strict=True)]
 
 
+def _series(values: npt.NDArray[Any] | pl.Series) -> pl.Series:
+    """Return predictions as a series; polars reads an array of rows and values faster if it is flat."""
+    if isinstance(values, pl.Series):
+        return values
+    flat = pl.Series("prediction", values.ravel())
+    return flat if values.ndim == 1 else flat.reshape(values.shape)
+
+
+# --- rows that are scored where they lie ------------------------------------------------------------------------------
+
+# Most calls have columns like those of the call before. So what the columns determine is prepared once: which of them
+# trees use, and how their values are compared. A call then checks that its columns are the same. Of a few rows, Python
+# reads the values, as setting up a query takes longer than to score them.
+
+# Rows of which Python reads the values.
+_FEW = 16
+# Values in a row that are read in the time of selecting a column.
+_AS_COLUMN = 16
+# Values of several rows with strings that are coded faster in Python than by columns.
+_MAX_VALUES = 1 << 12
+
+
+class _ArrayReader:
+    """Reads arrays of numbers of one type, with the columns of one array."""
+
+    def __init__(self, trees: Predictor, matrix: Any) -> None:
+        self._trees, self._columns, self._dtype = trees, matrix.columns, matrix.values.dtype
+        self._scorer = trees.scorer(trees.types(open_rows(matrix[:0], trees.ensemble.features)))
+        self._reads = self._scorer is not None and self._scorer.reads(self._dtype)
+        index = {name: i for i, name in enumerate(matrix.columns)}
+        self._used = np.array([index[feature.name] for feature in trees.arrays.features], np.int64)
+
+    def fits(self, data: Any) -> bool:
+        """Whether the columns of an array are the same."""
+        return type(data) is Matrix and data.values.dtype == self._dtype and data.columns == self._columns
+
+    def has_types_of(self, data: Any) -> bool:
+        """Whether an array that fits has the type of the first one."""
+        return True
+
+    def margins(self, matrix: Any) -> Margins | None:
+        """Return the margins of each output; None if the model compares no numbers, and without byte trees."""
+        if not self._reads or self._scorer is None:
+            return None
+        values, numbers = matrix.values, self._trees.number_trees
+        if numbers is not None and 0 < len(values) <= _FEW:
+            margins = numbers.margins(values.take(self._used, axis=1))
+            if margins is not None:
+                return margins
+        return self._scorer.margins_of_array(values, self._used, self._trees.ensemble.base_margins, kept_workers())
+
+
+class _TableReader:
+    """Reads tables of one library with the columns of one table.
+
+    With thousands of columns, reading the types of all takes longer than scoring a few rows, so types of frames are
+    compared only where they matter: of the columns that trees use, or where values are not plain numbers.
+    """
+
+    def __init__(self, trees: Predictor, table: Any) -> None:
+        from frameboost.compile.arrays.flat_trees import getter
+
+        self._trees, self._kind, self._columns = trees, type(table), _columns_of(table)
+        is_arrow = is_arrow_table(table)
+        no_rows = table.slice(0, 0) if is_arrow else table
+        source = open_rows(no_rows, trees.ensemble.features)
+        types = trees.types(source)
+        schema = (frame_of_arrow(no_rows) if is_arrow else no_rows).lazy().collect_schema()
+        self._used = [feature.name for feature in trees.arrays.features]
+        self._dtypes = [schema[name] for name in self._used]
+        self._all_dtypes = schema.dtypes()
+        index = {name: i for i, name in enumerate(schema)}
+        # The values of a row that the model reads, and those that trees use.
+        self._features_of, self._used_of = (getter([index[name] for name in names]) for names in (types, self._used))
+        self._uses_all = self._used == list(schema)
+        scorer = trees.scorer(types)
+        self._is_plain = (
+            scorer is not None
+            and scorer.is_plain
+            and all(schema[name] == kind.physical_dtype for name, kind in types.items())
+        )  # no Float16
+        # Types do not determine how columns are read that are entirely missing, or times that may be dates, or anything
+        # but numbers in Arrow.
+        are_as_read = all(FeatureType.from_polars(schema[name]) == kind for name, kind in types.items())
+        is_read = are_as_read and (not is_arrow or (self._is_plain and not source.categorical))
+        self._scorer = scorer if is_read else None
+
+    def fits(self, data: Any) -> bool:
+        """Whether the columns of a table are the same: the names of a frame, otherwise types, too."""
+        return type(data) is self._kind and bool(_columns_of(data) == self._columns)
+
+    def margins(self, table: Any) -> Margins | None:
+        """Return the margins of each output; None for a table that is not read by its types, or with other types."""
+        is_frame = isinstance(table, pl.DataFrame)
+        if self._scorer is None and not is_frame:
+            return None
+        frame = table if is_frame else self._frame(table)
+        has_all = frame.width == len(self._all_dtypes)
+        if 0 < len(frame) <= _FEW and (margins := self._margins_of_few(frame, has_all=has_all)) is not None:
+            return margins
+        rows = frame[self._used] if has_all and not self._uses_all else frame
+        if self._scorer is None or not self._are_the_types(rows.dtypes, self._dtypes):
+            return None
+        bases, workers = self._trees.ensemble.base_margins, kept_workers()
+        if self._is_plain:
+            return self._scorer.margins_of_plain(rows, bases, workers)
+        return self._scorer.margins(rows.lazy(), bases, workers)
+
+    def has_types_of(self, table: Any) -> bool:
+        """Whether a table that fits has the types of the first one."""
+        return not isinstance(table, pl.DataFrame) or self._are_the_types(table.dtypes, self._all_dtypes)
+
+    def _are_the_types(self, dtypes: list[pl.DataType], expected: list[pl.DataType]) -> bool:
+        """Whether types are the expected ones; those of plain numbers have no parameters, and compare faster."""
+        return list(map(type, dtypes)) == list(map(type, expected)) and (self._is_plain or dtypes == expected)
+
+    def _frame(self, table: Any) -> pl.DataFrame:
+        """Return all columns of a lazy frame or a table of Arrow, or those that trees use if they are few."""
+        has_many = 2 * len(self._used) > len(self._all_dtypes)
+        if isinstance(table, pl.LazyFrame):
+            return (table if has_many else table.select(cs.by_name(*self._used).as_expr())).collect()
+        return frame_of_arrow(table if has_many else table.select(self._used))
+
+    def _margins_of_few(self, frame: pl.DataFrame, *, has_all: bool) -> Margins | None:
+        """Return the margins of a few rows of plain numbers and strings; None for others, or if numbers may round."""
+        if self._trees.few_rows.has_text:
+            codes = self._codes_of_few(frame) if has_all else None
+            return None if codes is None else self._trees.margins_of_codes(codes)
+        numbers = self._trees.number_trees if self._is_plain else None
+        if numbers is None:
+            return None
+        if has_all and len(frame) * frame.width > _AS_COLUMN * len(self._used):
+            frame, has_all = frame[self._used], False
+        rows = frame.rows()
+        features, used = (self._features_of, self._used_of) if has_all else (tuple, tuple)
+        kinds = set(map(type, chain.from_iterable(map(features, rows))))
+        are_numbers = kinds <= {float, int} and not self._trees.fine_features
+        if are_numbers or self._are_the_types(frame.dtypes, self._all_dtypes if has_all else self._dtypes):
+            return numbers.margins([*map(used, rows)])
+        return None
+
+    def _codes_of_few(self, frame: pl.DataFrame) -> npt.NDArray[np.unsignedinteger] | None:
+        """Return the codes of a few rows with strings; None if they must be read column by column."""
+        if len(frame) * frame.width > _MAX_VALUES and len(frame) > 1:
+            return None
+        rows, few = [*map(self._features_of, frame.rows())], self._trees.few_rows
+        if not self._trees.fine_features and (codes := few.codes(rows, may_be_none=False)) is not None:
+            return codes
+        return few.codes(rows, may_be_none=True) if self.has_types_of(frame) else None
+
+
+def _columns_of(table: Any) -> Any:
+    """Return the names of a frame's columns, and their types in others, of which reading them takes no longer."""
+    if isinstance(table, pl.DataFrame):
+        return table.columns
+    return table.collect_schema() if isinstance(table, pl.LazyFrame) else table.schema
+
+
 def _warn_of_exposures(ensemble: Ensemble, rows: pl.DataFrame) -> None:
     """Warn about rows without a prediction because their exposure is not above 0."""
     offset = ensemble.offset
@@ -467,14 +488,6 @@ def _warn_of_exposures(ensemble: Ensemble, rows: pl.DataFrame) -> None:
     values = rows[offset.names[0]]
     if wrong := int((values <= 0).sum()):
         warn(f"{offset} is 0 or negative in {wrong:,} of {len(rows):,} rows, whose predictions are NULL")
-
-
-def _getter_of(names: Iterable[str], columns: Iterable[str]) -> Getter:
-    """Return a function that takes the values of some columns from a row."""
-    from frameboost.compile.arrays.flat_trees import getter
-
-    index = {name: i for i, name in enumerate(columns)}
-    return getter([index[name] for name in names])
 
 
 _WORDS = {"string": "strings", "codes": "integers", "boolean": "Booleans"}

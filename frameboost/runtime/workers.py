@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from contextvars import ContextVar
 from functools import cache
 from importlib.util import find_spec
@@ -172,14 +172,17 @@ def kept_workers() -> Workers:
     return _kept[n_jobs]
 
 
-@contextmanager
-def at_most(n_jobs: int | None) -> Iterator[None]:
+class at_most:  # noqa: N801  (a context of its own kind, as one made by a generator takes longer than scoring a row)
     """Limit `kept_workers` to this many threads, including the caller's; None, 0 or -1 for all cores."""
-    before = _at_most.set(n_jobs if n_jobs is not None and n_jobs > 0 else None)
-    try:
-        yield
-    finally:
-        _at_most.reset(before)
+
+    def __init__(self, n_jobs: int | None) -> None:
+        self._n_jobs = n_jobs if n_jobs is not None and n_jobs > 0 else None
+
+    def __enter__(self) -> None:
+        self._before = _at_most.set(self._n_jobs)
+
+    def __exit__(self, *_: object) -> None:
+        _at_most.reset(self._before)
 
 
 def available_cores() -> int:

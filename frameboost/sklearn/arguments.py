@@ -490,6 +490,8 @@ def of_predict(
     ParameterError
         If an argument is unknown or passed twice, or the range of rounds is invalid.
     """
+    if not others and output_margin is False and iteration_range is None:
+        return base_margin, "mean", None
     others = {name: value for name, value in others.items() if name not in _PREDICT_NOTHING}
     if others.get("pred_early_stop") is False:
         del others["pred_early_stop"]

@@ -66,7 +66,8 @@ def queries_in(X: Any) -> Any:
 def names_in(estimator: Any) -> list[str]:
     """Return the feature names of X; unnamed columns are x0, x1, ..., as in scikit-learn."""
     if hasattr(estimator, "feature_names_in_"):
-        return list(estimator.feature_names_in_)
+        names: list[str] = estimator.feature_names_in_.tolist()
+        return names
     own: list[str] | None = getattr(estimator, "_columns_without_names", None)  # of a model that was loaded
     return own or _numbered(estimator.n_features_in_)
 
@@ -153,12 +154,14 @@ def _known(estimator: Any, X: Any) -> Any:
     That is an array of numbers, or a frame, or numbers in a table of pandas or Arrow, with the columns of fit.
     """
     if not hasattr(estimator, "feature_names_in_"):
-        is_numbers = type(X) is np.ndarray and X.dtype.kind in "fiu"
-        return X if is_numbers and X.ndim == 2 and len(X) > 0 and X.shape[1] == estimator.n_features_in_ else None
+        is_numbers = type(X) is np.ndarray and X.dtype.kind in "fiu" and X.ndim == 2 and len(X) > 0
+        fits = is_numbers and X.shape[1] == estimator.n_features_in_
+        return Matrix(_plain(X), names_in(estimator)) if fits else None
     if is_frame_of("pandas", X):
         X = numbers_of_pandas(X)
     elif is_arrow_table(X):
-        X = None if pl.String in (frame := frame_of_arrow(X)).dtypes else frame  # which may not be UTF-8
+        frame = frame_of_arrow(X)
+        X = None if pl.String in map(type, frame.dtypes) else frame  # strings may not be UTF-8
     return X if isinstance(X, pl.DataFrame | Matrix) and X.columns == names_in(estimator) else None
 
 
@@ -190,6 +193,8 @@ def _sparse_frame(estimator: BaseEstimator, matrix: Any) -> SparseFrame:
 
 def _plain(array: Array) -> Array:
     """Return the array with equal values in a type that polars has."""
+    if array.dtype.char in "fd" and array.dtype.isnative:
+        return array
     if array.dtype.kind == "b":
         return array.astype("u1")  # in an array True is a number, and may come as 1.0 the next time
     if array.dtype.kind == "f" and array.dtype.itemsize not in (4, 8):

@@ -236,6 +236,11 @@ class Estimator(BaseEstimator):
         """Return whether there is a model; by default scikit-learn looks at the names of all attributes."""
         return hasattr(self, "model_")
 
+    def _check_is_fitted(self) -> None:
+        """Raise scikit-learn's error if there is no model; its own check takes a tenth of the prediction of a row."""
+        if not hasattr(self, "model_"):
+            check_is_fitted(self)
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
@@ -248,7 +253,7 @@ class Estimator(BaseEstimator):
     @property
     def feature_importances_(self) -> FloatArray:
         """The mean gain of the splits on each feature, normalised to 1 (all 0 without splits)."""
-        check_is_fitted(self)
+        self._check_is_fitted()
         kind = self.importance_type
         if not isinstance(kind, str | None) or kind not in _IMPORTANCES:
             raise ParameterError(
@@ -261,19 +266,19 @@ class Estimator(BaseEstimator):
     @property
     def n_iter_(self) -> int:
         """The number of rounds of the model."""
-        check_is_fitted(self)
+        self._check_is_fitted()
         return self.model_.n_rounds
 
     @property
     def best_iteration_(self) -> int | None:
         """The round, from 1, with the best last metric on the last evaluation set; None without one."""
-        check_is_fitted(self)
+        self._check_is_fitted()
         return self.model_.best_iteration
 
     @property
     def best_score_(self) -> float | None:
         """The last metric at `best_iteration_`, on the last evaluation set; None without one."""
-        check_is_fitted(self)
+        self._check_is_fitted()
         return self.model_.best_score
 
     @property
@@ -299,7 +304,7 @@ class Estimator(BaseEstimator):
     @property
     def evals_result_(self) -> ByAnyName:
         """The metrics by round, for each evaluation set and metric."""
-        check_is_fitted(self)
+        self._check_is_fitted()
         found: dict[str, dict[str, list[float]]] = {}
         for column in self.model_.history.drop("round"):
             name, metric = set_and_metric(column.name)
@@ -312,7 +317,7 @@ class Estimator(BaseEstimator):
 
     def get_booster(self) -> Model:
         """Return ``model_`` (XGBoost's name)."""
-        check_is_fitted(self)
+        self._check_is_fitted()
         return self.model_
 
     def get_num_boosting_rounds(self) -> int:
@@ -342,7 +347,7 @@ class Estimator(BaseEstimator):
     @property
     def feature_name_(self) -> list[str]:
         """The names of the features (LightGBM's name)."""
-        check_is_fitted(self)
+        self._check_is_fitted()
         return names_in(self)
 
     def save_model(self, path: Any) -> None:
@@ -356,7 +361,7 @@ class Estimator(BaseEstimator):
         path : str or path
             The file.
         """
-        check_is_fitted(self)
+        self._check_is_fitted()
         facts = json.dumps({name: value for name, value in self._facts().items() if value is not None})
         lines = [facts[start : start + _LONGEST] for start in range(0, len(facts), _LONGEST)]
         tags = {name: value for name, value in self.model_.metadata.tags.items() if not name.startswith(_TAG)}
@@ -468,7 +473,7 @@ class Estimator(BaseEstimator):
         polars.DataFrame or shap.Explanation
             As `Model.explain`.
         """
-        check_is_fitted(self)
+        self._check_is_fitted()
         model, (frame,) = self._with_margins(self.model_, [read_whole(self, X)], base_margin)
         explain: Callable[..., Any] = model.explain
         how = {"interactions": interactions, "output": output, "form": form, "top": top, "sign": sign, "texts": texts}
@@ -513,7 +518,7 @@ class Estimator(BaseEstimator):
 
         A classifier derives classes from the plain prediction.
         """
-        check_is_fitted(self)
+        self._check_is_fitted()
         base_margin, output, rounds = of_predict(base_margin, output_margin, iteration_range, others)
         if output == "contributions":
             model = self._rounds(rounds)
@@ -546,7 +551,7 @@ class Estimator(BaseEstimator):
 
     def _staged(self, X: Any, output: OutputName = "mean", base_margin: Any = None) -> Iterator[FloatArray]:
         """Yield the output for X's rows after each round."""
-        check_is_fitted(self)
+        self._check_is_fitted()
         model, (frame,) = self._with_margins(self.model_, [read_whole(self, X)], base_margin)
         for scores in model._predictor.of_numbers().staged(frame, output):
             yield scores.to_numpy(writable=True)

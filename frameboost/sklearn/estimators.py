@@ -12,7 +12,6 @@ from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils import check_consistent_length
 from sklearn.utils.class_weight import compute_sample_weight
-from sklearn.utils.validation import check_is_fitted
 
 from frameboost.checks.arguments import not_negative
 from frameboost.checks.messages import listed, shown
@@ -183,7 +182,7 @@ class FrameBoostRegressor(RegressorMixin, _Pointwise):
         FrameBoostRegressor
             The regressor itself.
         """
-        check_is_fitted(self)
+        self._check_is_fitted()
         rows = Rows(read(self, X, reset=False), {"target": check_numbers(y, self, "y", several=False)})
         check_consistent_length(rows.frame, rows.roles["target"])
         columns = role_columns(rows)
@@ -204,7 +203,7 @@ class FrameBoostRegressor(RegressorMixin, _Pointwise):
         array([[-1.,  1.],
                [ 7.,  9.]])
         """
-        check_is_fitted(self)
+        self._check_is_fitted()
         model, frames = self._with_margins(self.model_, read_parts(self, X), base_margin)
         ends = [model.predict(frame, output="interval").struct.unnest() for frame in frames]
         return pl.concat(ends).to_numpy(writable=True)
@@ -315,7 +314,7 @@ class FrameBoostClassifier(ClassifierMixin, _Pointwise):
     @property
     def n_classes_(self) -> int:
         """The number of classes, or for a multilabel y the number of labels."""
-        check_is_fitted(self)
+        self._check_is_fitted()
         return len(self.classes_)
 
     def _facts(self) -> dict[str, Any]:
@@ -402,7 +401,7 @@ class FrameBoostClassifier(ClassifierMixin, _Pointwise):
         base_margin, iteration_range, **others
             As for `predict`.
         """
-        check_is_fitted(self)
+        self._check_is_fitted()
         base_margin, output, rounds = of_predict(base_margin, False, iteration_range, others)
         if output != "mean":
             found: FloatArray = self._predicted(X, base_margin, False, iteration_range, others)
@@ -414,7 +413,7 @@ class FrameBoostClassifier(ClassifierMixin, _Pointwise):
 
     def decision_function(self, X: Any, *, base_margin: Any = None) -> FloatArray:
         """Return the margins for X's rows: of the second of two classes, or of each class or label."""
-        check_is_fitted(self)
+        self._check_is_fitted()
         margins = self._output(X, "margin", base_margin)
         return margins if self._is_multilabel else _of_second_class(margins)
 
@@ -448,7 +447,7 @@ class FrameBoostClassifier(ClassifierMixin, _Pointwise):
 
     def staged_predict_proba(self, X: Any, base_margin: Any = None) -> Iterator[FloatArray]:
         """Yield the probabilities for X's rows after each round."""
-        check_is_fitted(self)
+        self._check_is_fitted()
         for scores in self._staged(X, self._probability, base_margin):
             yield self._of_each_class(scores)
 

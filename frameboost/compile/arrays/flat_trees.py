@@ -377,6 +377,8 @@ class NumberTrees:
         float64 (nodes,): the threshold, NaN if all numbers go left; in a leaf its value.
     more
         float64 (outputs - 1, nodes): the values of leaves in the other outputs of trees for all; None without such.
+    base_margins
+        float64 (outputs, 1): what leaf values are added to.
     """
 
     roots: IntArray
@@ -384,9 +386,10 @@ class NumberTrees:
     nodes: npt.NDArray[np.int32]
     numbers: FloatArray
     more: FloatArray | None
+    base_margins: FloatArray
 
     @classmethod
-    def compile(cls, arrays: TreeArrays) -> NumberTrees | None:
+    def compile(cls, arrays: TreeArrays, base_margins: Sequence[float]) -> NumberTrees | None:
         """Return the ensemble; None without numba, or if a feature has categories, or thresholds that round."""
         edges = [np.array(values, np.float64) for values in arrays.edges if all(map(_is_float, values))]
         if not has_numba() or arrays.is_linear or len(edges) < len(arrays.edges) or (arrays.table_at != NO_TABLE).any():
@@ -400,15 +403,15 @@ class NumberTrees:
         nodes = np.stack([feature, left, right, ~arrays.missing_left], axis=1).astype(np.int32)
         value, *_ = arrays.value
         more = arrays.value[1:] if len(arrays.value) > 1 else None
-        return cls(arrays.roots, arrays.outputs, nodes, np.where(is_leaf, value, threshold), more)
+        numbers, bases = np.where(is_leaf, value, threshold), np.array(base_margins, np.float64)[:, None]
+        return cls(arrays.roots, arrays.outputs, nodes, numbers, more, bases)
 
-    def margins(self, rows: npt.ArrayLike, base_margins: Sequence[float]) -> list[FloatArray] | None:
+    def margins(self, rows: npt.ArrayLike) -> FloatArray | None:
         """Return `TreeArrays.margins` of a few rows, (rows, features or more); None if a number is too large."""
         values = np.array(rows, np.float64, order="C")
-        margins = np.empty((len(base_margins), len(values)))
-        margins.T[:] = base_margins
+        margins = self.base_margins.repeat(len(values), axis=1)
         is_exact = add_leaves_of_numbers(values, self.roots, self.outputs, self.nodes, self.numbers, self.more, margins)
-        return list(margins) if is_exact else None
+        return margins if is_exact else None
 
 
 def _is_float(edge: Physical) -> bool:
@@ -417,8 +420,6 @@ def _is_float(edge: Physical) -> bool:
 
 # --- codes of a few rows ----------------------------------------------------------------------------------------------
 
-# More rows than this, or more values in several rows, are faster by columns.
-_MAX_ROWS, _MAX_VALUES = 16, 1 << 12
 _NUMBERS, _TEXT = {float, int, np.float64, np.float32}, {str}
 # What other columns of a dict may hold besides; a value of another type may be an error.
 _OTHERS = {str, bool, type(None)}
@@ -428,8 +429,8 @@ class FewRows:
     """The codes of a few rows for an ensemble, value by value.
 
     Setting up a query over columns takes longer than reading a few hundred values. Only plain numbers and strings are
-    coded here, and only rows with strings in a frame (see `NumberTrees`). Anything else (other types, a missing column,
-    a NULL in a column of another type) is left to `frameboost.prediction.predictor`, which also raises the errors.
+    coded here. Anything else (other types, a missing column, a NULL in a column of another type) is left to
+    `frameboost.prediction.predictor`, which also raises the errors.
 
     Python compares integers and floats exactly, so thresholds are not converted to the types of the columns.
 
@@ -447,66 +448,37 @@ class FewRows:
         self._can_code = all(_can_code(feature) for feature in features)
         self._types = [_TEXT if feature.type.is_categorical else _NUMBERS for feature in features]
         self._all_types = set().union(*self._types)
-        self._has_text = not self._all_types <= _NUMBERS
+        self.has_text = not self._all_types <= _NUMBERS
         used = zip(arrays.features, arrays.edges, arrays.missing.tolist(), strict=True)
         self._coders = [(_text if f.type.is_categorical else _number)(edges, missing) for f, edges, missing in used]
         self._of_used = getter([self._names.index(feature.name) for feature in arrays.features])
-        # The columns of the last frame, where the features are among them, and what takes these from a row.
-        self._last: tuple[list[str], list[int], Getter] = [], [], getter([])
 
-    def codes(self, data: Any) -> npt.NDArray[np.unsignedinteger] | None:
+    def of_dict(self, row: dict[Any, Any]) -> npt.NDArray[np.unsignedinteger] | None:
+        """Return the codes of one row by name."""
+        if set(map(type, row)) != _TEXT or not set(map(type, row.values())) <= _NUMBERS | _OTHERS:
+            return None
+        try:
+            return self.codes([[row[name] for name in self._names]], may_be_none=True)
+        except KeyError:
+            return None
+
+    def codes(self, rows: Sequence[Sequence[Any]], *, may_be_none: bool) -> npt.NDArray[np.unsignedinteger] | None:
         """Return the codes of rows, as `TreeArrays.codes` does; None if they must be read column by column.
 
         Parameters
         ----------
-        data
-            The rows: a frame, a dict for one row, or another type, for which the result is None.
+        rows
+            The values of all features in each row, and perhaps more after them.
+        may_be_none
+            Whether None is a missing value: in a column of another type it may be an error.
         """
         if not self._can_code:
             return None
-        if type(data) is dict:
-            rows = self._of_dict(data)
-        elif isinstance(data, pl.DataFrame) and self._has_text and 0 < len(data) <= _MAX_ROWS:
-            rows = self._of_frame(data)
-        else:
+        plain = [self._plain(row, may_be_none=may_be_none) for row in rows]
+        if any(row is None for row in plain):
             return None
-        if rows is None:
-            return None
-        codes = [list(map(call, self._coders, self._of_used(row))) for row in rows]
+        codes = [list(map(call, self._coders, self._of_used(row))) for row in plain if row is not None]
         return np.array(codes, self._dtype).reshape(len(rows), len(self._coders))
-
-    def _of_dict(self, row: dict[Any, Any]) -> list[Sequence[Any]] | None:
-        if set(map(type, row)) != _TEXT or not set(map(type, row.values())) <= _NUMBERS | _OTHERS:
-            return None
-        try:
-            values = self._plain([row[name] for name in self._names], may_be_none=True)
-        except KeyError:
-            return None
-        return None if values is None else [values]
-
-    def _of_frame(self, frame: pl.DataFrame) -> list[Sequence[Any]] | None:
-        columns = frame.columns
-        if len(columns) * len(frame) > _MAX_VALUES and len(frame) > 1:
-            return None
-        last, indices, of_features = self._last
-        if last != columns:
-            index = {name: i for i, name in enumerate(columns)}
-            if not index.keys() >= set(self._names):
-                return None
-            indices = [index[name] for name in self._names]
-            self._last = _, _, of_features = columns, indices, getter(indices)
-        values = [of_features(row) for row in frame.rows()]
-        rows = [row for each in values if (row := self._plain(each, may_be_none=False)) is not None]
-        if len(rows) == len(values):
-            return rows
-        # A NULL is missing, in a column of the feature's type.
-        dtypes = frame.dtypes
-        fit = all(
-            dtypes[i] in (pl.String, pl.Enum, pl.Categorical) if types is _TEXT else dtypes[i].is_numeric()
-            for i, types in zip(indices, self._types, strict=True)
-        )
-        rows = [row for each in values if (row := self._plain(each, may_be_none=True)) is not None]
-        return rows if fit and len(rows) == len(values) else None
 
     def _plain(self, values: Sequence[Any], *, may_be_none: bool) -> Sequence[Any] | None:
         """Return the values of features, None as NaN in numeric ones; None if a type is not coded here."""
