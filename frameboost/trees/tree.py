@@ -353,6 +353,7 @@ NODE_TYPES: Mapping[str, npt.DTypeLike] = {
     "with_missing": np.uint8,
 }
 FLAGS = {"missing_left", "with_missing"}
+_RESULTS = {"gain", "cover", "value"}
 _TREE_ARRAYS = "sizes", "output", "integer_at", "integers", "categories_at", "categories_size", "categories"
 
 
@@ -467,18 +468,39 @@ class TreeColumns:
             The trees of the first output; the values of their nodes in each output, float64 (outputs, nodes); and the
             number of each tree of the ensemble among them.
         """
-        of_outputs = [np.flatnonzero(self.output == k) for k in range(max(self.output, default=0) + 1)]
-        sizes = [self.sizes[trees].tolist() for trees in of_outputs]
-        if len(of_outputs) < 2 or self.linear or sizes.count(sizes[0]) < len(sizes):
+        n_outputs, of_node = int(max(self.output, default=0)) + 1, np.repeat(self.output, self.sizes)
+        if n_outputs < 2 or self.linear:
             return None
-        first, *others = map(self._take, of_outputs)
-        results = {field: first.nodes[field] for field in ("gain", "cover", "value")}
-        if not all(first.are_equal(replace(o, output=first.output, nodes={**o.nodes, **results})) for o in others):
+
+        def by_output(output: IntArray) -> IntArray | None:
+            """Return which are those of each output, (outputs, any), or None if there are more of some outputs."""
+            counts = np.bincount(output, minlength=n_outputs)
+            # Numbers of up to 16 bits are sorted by radix.
+            in_order = np.argsort(output.astype(np.min_scalar_type(n_outputs)), kind="stable")
+            return in_order.reshape(n_outputs, -1) if (counts == counts[0]).all() else None
+
+        nodes, integer, named = by_output(of_node), self.integer_at, self.categories_at
+        if nodes is None:
             return None
+        index = np.empty(len(of_node), np.int64)  # of each node among those of its output
+        index[nodes] = np.arange(nodes.shape[1])
+        splits = [
+            (self.output, [self.sizes]),
+            (of_node, [values for field, values in self.nodes.items() if field not in _RESULTS]),
+            (of_node[integer], [index[integer], np.array(self.integers, object)]),
+            (of_node[named], [index[named], self.categories_size]),
+            (np.repeat(of_node[named], self.categories_size), [self.categories]),
+        ]
+        for output, arrays in splits:
+            rows = nodes if output is of_node else by_output(output)
+            for values in arrays:
+                bits = values.view(np.int64) if values.dtype == np.float64 else values  # NaN is equal to itself
+                if rows is None or (bits[rows[1:]] != bits[rows[0]]).any():
+                    return None
         number_of = np.empty(len(self), np.int64)
-        for trees in of_outputs:
-            number_of[trees] = np.arange(len(trees))
-        return first, np.stack([each.nodes["value"] for each in (first, *others)]), number_of
+        for k in range(n_outputs):
+            number_of[self.output == k] = np.arange(len(self) // n_outputs)
+        return self._take(np.flatnonzero(self.output == 0)), self.nodes["value"][nodes], number_of
 
     @property
     def roots(self) -> IntArray:
