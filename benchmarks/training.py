@@ -75,8 +75,8 @@ def engines(scale: Scale) -> Comparison:
     """Train on W with group-bys in polars and SQL in DuckDB, which must give the model of the compiled kernels."""
     rows, n_trees = data.workload(scale.rows(1_000_000, 10_000)), scale.trees(quick=10)
     ours = [peers.frameboost(rows, n_trees),
-            peers.frameboost(rows, n_trees, "polars", [Target(4, HIST)]),
-            peers.frameboost(rows, n_trees, "duckdb", [Target(4, HIST)])]  # fmt: skip
+            peers.frameboost(rows, n_trees, "polars", [Target(1.5, HIST)]),
+            peers.frameboost(rows, n_trees, "duckdb", [Target(1.2, HIST)])]  # fmt: skip
     names = tuple(way.name for way in ours)
     return Comparison([peers.xgboost(rows, n_trees), *ours], _title(rows, n_trees), rows.quality_name,
                       rounds=1 if scale.quick else 2, equal=names)  # fmt: skip

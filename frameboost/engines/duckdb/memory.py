@@ -128,7 +128,10 @@ class DuckDBMemoryEngine(DuckDBEngine):
             self.session.show(rowid=np.arange(self.n_rows))
             columns |= {role: f"COALESCE({role}, 'NaN')" for role in self.roles}  # in arrays, NaN is NULL
         self._hold(self.bins, columns)
-        self._margins, self._holds_rows = dict.fromkeys(margins, SHOWN), True
+        self._margins = dict.fromkeys(margins, SHOWN)
+        if not self._holds_rows:  # by now, they have all that is read of the table
+            self.session.drop(self.bins)
+            self._bins, self._holds_rows = SHOWN, True
 
     def _hold(self, rows: str, columns: Mapping[str, str], in_order: str = "") -> dict[str, FloatArray]:
         """Compute columns, name -> expression over rows, and hold them; return their arrays."""
