@@ -7,7 +7,7 @@ documents both field by field.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from hashlib import sha256
@@ -33,7 +33,7 @@ from frameboost.checks.json_files import (
 from frameboost.ensemble.baseline import baseline_fields, read_baseline
 from frameboost.ensemble.ensemble import Ensemble, Labels, TrainingRecord
 from frameboost.ensemble.metadata import Metadata, metadata_fields, read_metadata
-from frameboost.ensemble.tree_file import read_float, read_tree_arrays, read_trees, tree_arrays, tree_fields, writable
+from frameboost.ensemble.tree_file import read_float, read_tree_arrays, read_trees, tree_arrays, tree_lines, writable
 from frameboost.errors import FrameboostError, ModelFileError, ParameterError
 from frameboost.expressions.expression import Expression
 from frameboost.joins.aggregates import COUNT, FUNCTIONS, Aggregation, Value
@@ -88,8 +88,7 @@ def dump_model(ensemble: Ensemble) -> str:
 
     It excludes the training record, so that equal models have equal texts.
     """
-    trees = [tree_fields(tree, ensemble.loss.n_outputs) for tree in ensemble.trees]
-    return _text(ensemble, trees)
+    return _text(ensemble, tree_lines(TreeColumns.of(ensemble.trees), ensemble.loss.n_outputs))
 
 
 def model_hash(ensemble: Ensemble) -> str:
@@ -119,8 +118,8 @@ def dump_binary(ensemble: Ensemble) -> bytes:
     return to_ubjson({_TEXT: _with_records(_text(ensemble), ensemble), _TREES: trees})
 
 
-def _text(ensemble: Ensemble, *lists: Sequence[object]) -> str:
-    """Return the text of a file, with the list of trees if there is one."""
+def _text(ensemble: Ensemble, *trees: Sequence[str]) -> str:
+    """Return the text of a file, with the lines of the trees if they are given."""
     features = [
         {"name": f.name, "type": f.type.name}
         | ({"categories": [writable(value) for value in f.categories]} if f.type.is_categorical else {})
@@ -144,12 +143,12 @@ def _text(ensemble: Ensemble, *lists: Sequence[object]) -> str:
     if ensemble.offset is not None:
         head["offset"] = ensemble.offset.arguments
     lines = [f"{to_text(key)}: {to_text(value)}" for key, value in head.items()]
-    lines += [f'"features": {_lines(features)}', *(f'"trees": {_lines(trees)}' for trees in lists)]
+    lines += [f'"features": {_list(map(to_text, features))}', *(f'"trees": {_list(each)}' for each in trees)]
     return "{\n" + ",\n".join(lines) + "\n}\n"
 
 
-def _lines(items: Sequence[object]) -> str:
-    return "[\n" + ",\n".join(map(to_text, items)) + "\n]"
+def _list(lines: Iterable[str]) -> str:
+    return "[\n" + ",\n".join(lines) + "\n]"
 
 
 # --- reading ----------------------------------------------------------------------------------------------------------

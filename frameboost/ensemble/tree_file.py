@@ -15,8 +15,9 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import polars as pl
 
-from frameboost.checks.json_files import check_keys, fail, is_finite, is_integer, read_list
+from frameboost.checks.json_files import check_keys, fail, is_finite, is_integer, read_list, to_text
 from frameboost.errors import ModelFileError
 from frameboost.schema.types import Feature, FeatureType, Physical
 from frameboost.trees.linear_leaves import MAX_STEPS, MAX_TERMS, LinearColumns, LinearLeaf, LinearTerm, may_have_slope
@@ -24,13 +25,15 @@ from frameboost.trees.tree import FLAGS, LEAF, NODE_TYPES, ColumnTrees, Tree, Tr
 
 __all__ = [
     "are_plain", "check_tree", "read_float", "read_tree", "read_tree_arrays", "read_trees", "tree_arrays",
-    "tree_fields", "writable",
+    "tree_fields", "tree_lines", "writable",
 ]  # fmt: skip
 
 IntArray = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]
 _FLOAT64 = FeatureType("float64")
 _INFINITE = {"Infinity": math.inf, "-Infinity": -math.inf}
+# Magnitudes that Python writes without an exponent.
+_LEAST, _MOST = 1e-4, 1e16
 _FIELDS = ("feature", "threshold", "categories", "missing_left", "left", "right", "gain", "cover", "value")
 
 
@@ -60,6 +63,41 @@ def tree_fields(tree: Tree, n_outputs: int) -> dict[str, Any]:
         | ({"with_missing": tree.with_missing} if any(tree.with_missing) else {})
         | ({"linear": _linear_field(tree)} if tree.linear else {})
     )
+
+
+def tree_lines(trees: TreeColumns, n_outputs: int) -> list[str]:
+    """Return each tree as JSON with the fields of `tree_fields`; polars writes the numbers of all trees at once."""
+    if trees.linear or not len(trees):
+        return [to_text(tree_fields(tree, n_outputs)) for tree in trees.trees()]
+    columns = {field: _texts(values) for field, values in trees.nodes.items() if field != "threshold"}
+    is_none = np.isnan(trees.nodes["threshold"])
+    thresholds = _texts(np.where(is_none, 0.0, trees.nodes["threshold"])).scatter(np.flatnonzero(is_none), "null")
+    columns["threshold"] = thresholds.scatter(trees.integer_at, list(map(str, trees.integers)))
+    codes = np.split(trees.categories, np.cumsum(trees.categories_size)[:-1]) if len(trees.categories_at) else []
+    categories = pl.repeat("null", len(is_none), eager=True)
+    columns["categories"] = categories.scatter(trees.categories_at, [to_text(each.tolist()) for each in codes])
+    of_trees = pl.Series("tree", np.repeat(np.arange(len(trees)), trees.sizes))
+    lists = pl.DataFrame(columns).group_by(of_trees, maintain_order=True).agg(pl.all().str.join(", "))
+    lines = []
+    for output, texts in zip(trees.output.tolist(), lists.drop("tree").iter_rows(named=True), strict=True):
+        fields = [f'"{field}": [{texts[field]}]' for field in _FIELDS]
+        if "true" in texts.get("with_missing", ""):
+            fields.append(f'"with_missing": [{texts["with_missing"]}]')
+        lines.append("{" + ", ".join(fields if n_outputs == 1 else [f'"output": {output}', *fields]) + "}")
+    return lines
+
+
+def _texts(values: npt.NDArray[Any]) -> pl.Series:
+    """Return numbers and truth values as JSON.
+
+    Polars writes the shortest decimals as Python does, in a tenth of the time, where they have no exponent.
+    """
+    texts = pl.Series(values.astype(np.bool_) if values.dtype == np.uint8 else values).cast(pl.String)
+    if values.dtype.kind != "f":
+        return texts
+    size = np.abs(values)
+    others = np.flatnonzero((values != 0) & ~((size >= _LEAST) & (size < _MOST)))
+    return texts.scatter(others, [to_text(writable(value)) for value in values[others].tolist()])
 
 
 def writable(value: Physical | None) -> Physical | None:

@@ -6,6 +6,7 @@ import math
 import pickle
 import random
 import re
+from dataclasses import replace
 
 import joblib
 import numpy as np
@@ -15,15 +16,16 @@ import pytest
 import frameboost as fb
 from frameboost.ensemble import tree_file
 from frameboost.ensemble.model_file import read_model
-from frameboost.ensemble.tree_file import read_tree, tree_fields
+from frameboost.ensemble.tree_file import read_tree, tree_fields, tree_lines
 from frameboost.errors import ModelFileError
 from frameboost.loading import open_model
 from frameboost.schema.types import Feature, FeatureType
+from frameboost.trees.tree import TreeColumns
 from tests.support.cases import cases
 from tests.support.documents import places, put
 from tests.support.frames import FEATURES_BY_TYPE, LABELS, every_type
 from tests.support.models import GOLDEN, model_of_parts
-from tests.support.random_models import random_model
+from tests.support.random_models import TYPES, lopsided_model, random_model
 
 
 @pytest.fixture(scope="module")
@@ -256,3 +258,28 @@ def test_trees_that_are_read_at_once_pass_the_look_at_each_node():
                 n_damaged += 1
     assert n_plain > 40
     assert n_damaged > 65
+
+
+@cases("seed", range(12))
+def test_trees_are_written_as_json_writes_them(seed):
+    """Numbers of any size, infinities, integers beyond 64 bits, categories, several outputs, slopes."""
+    rng = random.Random(seed)
+    types = rng.sample([*TYPES, "string", "float64"], 6)
+    model = random_model(
+        [FeatureType(name) for name in types], list("abcdef"), rng, n_trees=6, depth=4, linear=seed > 10
+    )
+    if seed % 3 == 1:
+        features = [Feature(name, FeatureType("string"), ("u", "v", "w")) for name in "ab"]
+        model = lopsided_model(features, rng, n_trees=3, n_splits=20)
+    trees = [
+        replace(
+            tree,
+            output=number % 2 if seed % 2 else 0,
+            cover=tuple(rng.choice([0.0, 1e-4, 1e16, 3.0, 2.5e-7, 123456789.125, 5e-324, 1e300]) for _ in tree.cover),
+            gain=tuple(rng.uniform(-1, 1) * 10 ** rng.randint(-20, 20) for _ in tree.gain),
+        )
+        for number, tree in enumerate(model.ensemble.trees)
+    ]
+    for n_outputs in (1, 2):
+        expected = [json.dumps(tree_fields(tree, n_outputs), ensure_ascii=False) for tree in trees]
+        assert tree_lines(TreeColumns.of(trees), n_outputs) == expected
