@@ -1,12 +1,14 @@
 """Margins of classes are multiplied by a factor that held-out rows choose: `frameboost.tuning.sharpening`."""
 
 import math
+from itertools import chain
 
 import numpy as np
 import polars as pl
 import pytest
 
 import frameboost as fb
+from frameboost.tuning.recipes import PLANS
 from frameboost.tuning.sharpening import sharpness
 from tests.support.cases import cases
 
@@ -49,11 +51,12 @@ def logloss(model: fb.Model, frame: pl.DataFrame) -> float:
 @pytest.mark.slow
 def test_the_model_of_a_rule_is_that_of_all_rows_with_larger_margins():
     frame, others = rule(300, 0), rule(1000, 1)
-    options = {"learning_rate": 0.3, "n_estimators": 40, "n_jobs": 1, "verbose": False}
+    options = {"learning_rate": 0.3, "n_estimators": 12, "n_jobs": 1, "verbose": False}
     made = fb.auto(frame, "y", **options)
     (won, n_rounds) = made.leaderboard.select("trial", "rounds").row(0)
-    shape = {"max_depth": {"all rows": 6, "all rows, shallow": 4}[won], "min_child_weight": 1e-3}
-    plain = fb.fit(frame, "y", grow_policy="symmetric", **shape, **options | {"n_estimators": int(n_rounds)})
+    (shape,) = next(recipe.shapes for recipe in chain(*PLANS[3].rivals) if recipe.name == won)
+    settings = {**shape, **options, "n_estimators": int(n_rounds), "min_child_weight": 1e-3}
+    plain = fb.fit(frame, "y", **settings)
     larger, margins = (model.predict(others, output="margin").to_numpy() for model in (made, plain))
     factor = (larger * margins).sum() / (margins**2).sum()
     np.testing.assert_allclose(larger, factor * margins, atol=1e-4)
