@@ -6,7 +6,8 @@ which are the same in every engine.
 
 For more rows, a kernel adds a row to a bin in 1 ns of one thread. A group-by takes 5 ns in DuckDB and 9 in polars,
 divided among all threads, and 10 to 15 ms to plan those of a level. So with few threads a kernel sums the rows that a
-query reads, batch by batch, and with many threads group-bys do (`kernel_pays`).
+query reads, batch by batch, and with many threads group-bys do (`kernel_pays`). DuckDB's codes are held in memory where
+they fit, and are then summed by kernels of as many threads.
 """
 
 from __future__ import annotations

@@ -122,25 +122,21 @@ def test_a_round_in_polars(counts, by_kernel):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("in_memory", [True, False])
-def test_a_round_in_duckdb(counts, monkeypatch, by_kernel, in_memory):
+def test_a_round_in_duckdb(counts, monkeypatch, by_kernel):
     con = duckdb.connect()
     con.register("frame", table())
     con.execute("CREATE TABLE t AS FROM frame")
-    if not in_memory:
-        monkeypatch.setattr(duckdb_memory, "_SHARE", 0)
-    if by_kernel and in_memory:
-        # The gradients, of margins that are in memory.
-        assert of_a_round(counts, con.table("t"))["statements"] == 1
-        assert of_a_round(counts, table(), engine="duckdb")["statements"] == 1
-        # Where these are not: the largest gradients, the gradients, the table before dropped, g and h read, the leaves.
-        monkeypatch.setattr(duckdb_memory, "_BYTES_PER_NUMBER", 1 << 60)
-        assert of_a_round(counts, con.table("t"))["statements"] == 5
-        # Where ranks are in memory, each tree's cuts and codes follow from them; g and h are summed before.
-        assert of_a_round(counts, con.table("t"), tree_method="approx")["statements"] == 6
-        return
-    # The largest gradients, the gradients, the table before dropped, their sums, the leaves; histograms of each level,
-    # and the nodes of each but one.
+    # The gradients, of margins that are in memory.
+    assert of_a_round(counts, con.table("t"))["statements"] == 1
+    assert of_a_round(counts, table(), engine="duckdb")["statements"] == 1
+    # Where these are not: the largest gradients, the gradients, the table before dropped, g and h read, the leaves.
+    monkeypatch.setattr(duckdb_memory, "_BYTES_PER_NUMBER", 1 << 60)
+    assert of_a_round(counts, con.table("t"))["statements"] == 5
+    # Where ranks are in memory, each tree's cuts and codes follow from them; g and h are summed before.
+    assert of_a_round(counts, con.table("t"), tree_method="approx")["statements"] == 6
+    # Where nothing is: the largest gradients, the gradients, the table before dropped, their sums, the leaves;
+    # histograms of each level, and the nodes of each but one.
+    monkeypatch.setattr(duckdb_memory, "_SHARE", 0)
     assert of_a_round(counts, con.table("t"))["statements"] == 5 + 2 * DEPTH - 1
 
 
@@ -162,11 +158,11 @@ def test_a_round_of_ranking(counts, monkeypatch):
     frame = table().with_columns(query=pl.int_range(pl.len()) // 20)
     frame = frame.with_columns(y=(pl.col("a") * 2).clip(0, 3).round().cast(pl.Int64))
     how = {"objective": "rank:ndcg", "group": "query"}
-    # As of other losses, and the table of pairs.
-    monkeypatch.setattr(query_costs, "_MAX_THREADS", 0)
-    assert of_a_round(counts, frame, engine="duckdb", **how)["statements"] == 6 + 2 * DEPTH - 1
     # As of other losses, the rows that are paired, and the table of what a kernel makes of them.
-    monkeypatch.setattr(query_costs, "_MAX_THREADS", 1000)
     assert of_a_round(counts, frame, engine="duckdb", **how)["statements"] == 7
     # As of other losses, and the rows that are paired; a kernel sums over the pairs.
+    monkeypatch.setattr(query_costs, "_MAX_THREADS", 1000)
     assert of_a_round(counts, frame, engine="polars", **how)["queries"] == 4 + DEPTH
+    # As of other losses, and the table of pairs.
+    monkeypatch.setattr(duckdb_memory, "_SHARE", 0)
+    assert of_a_round(counts, frame, engine="duckdb", **how)["statements"] == 6 + 2 * DEPTH - 1

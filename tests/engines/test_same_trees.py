@@ -30,6 +30,7 @@ def test_group_bys_and_kernels_give_one_model(monkeypatch):
     options = {"features": [*[*FEATURES_BY_TYPE][:12], "wide"], "weight": "w", **SHAPE, "max_depth": 7, "max_bin": 300}
     options |= {"min_child_weight": 0, "max_cat_to_onehot": 400, "n_estimators": 1}
     models = []
+    monkeypatch.setattr(duckdb_memory, "_SHARE", 0)  # no codes in memory
     for most_threads in (0, 1000):
         monkeypatch.setattr(query_costs, "_MAX_THREADS", most_threads)
         models += [fb.fit(frame.lazy(), "amount", engine=engine, **options) for engine in ("polars", "duckdb")]
@@ -38,6 +39,7 @@ def test_group_bys_and_kernels_give_one_model(monkeypatch):
 
 def test_more_columns_than_are_read_at_once_give_one_model(monkeypatch):
     monkeypatch.setattr(sql, "_MAX_READ", 3)
+    monkeypatch.setattr(duckdb_memory, "_SHARE", 0)
     rng = np.random.default_rng(0)
     frame = pl.DataFrame(rng.normal(size=(300, 8)).round(2), schema=[f"x{i}" for i in range(8)])
     frame = frame.with_columns(y=(pl.sum_horizontal("x0", "x3", "x7") * 4).round())

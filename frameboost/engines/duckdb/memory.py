@@ -151,8 +151,7 @@ class DuckDBMemoryEngine(DuckDBEngine):
     def may_be_in_memory(self, n_bytes: int) -> bool:
         """Whether this many bytes per row fit in memory and speed up the fit."""
         return (
-            self.sums_by_kernel and not self.is_shard and self.keeps_order
-            and self._may_take(n_bytes) and self.session.can_show()
+            not self.is_shard and self.keeps_order and self._may_take(n_bytes) and self.session.can_show()
         )  # fmt: skip
 
     def _may_take(self, n_bytes: int) -> bool:

@@ -342,11 +342,11 @@ def test_a_fit_works_in_a_transaction_and_goes_with_it(con, frame):
 # --- nothing large leaves the database --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("by_kernel", "in_memory"), [(False, True), (True, True), (True, False)])
+@pytest.mark.parametrize(("by_kernel", "in_memory"), [(False, False), (True, True), (True, False)])
 def test_rows_stay_in_the_database(monkeypatch, by_kernel, in_memory):
     """Codes, g and h may be held in memory where there is much room; values never leave the database."""
     monkeypatch.setattr(query_costs, "_MAX_THREADS", 1000 if by_kernel else 0)
-    monkeypatch.setattr(duckdb_memory, "_SHARE", 1 / 8 if in_memory else 0)
+    monkeypatch.setattr(duckdb_memory, "_SHARE", 1 / 4 if in_memory else 0)
     con = duckdb.connect()
     con.execute("CREATE TABLE t AS SELECT i % 50 AS a, (i * 7 % 1000) / 10 AS b, 'k' || i % 5 AS c, i % 13 AS y "
                 "FROM range(100000) AS r(i)")  # fmt: skip
