@@ -324,7 +324,10 @@ def train_planned(
             return open_engines.enter_context(closed_after(over_rows))
 
         training = opened(method.contract, planned.source)
-        loss, settings = _loss(planned.objective, planned.settings, training, roles, planned.labels)
+        others = {key: opened(method.held_out_contract, part) for key, part in planned.held_out.items()}
+        # A class of few rows may be in those alone that were split off.
+        of_one_table = [training, *others.values()] if planned.source is not planned.data else [training]
+        loss, settings = _loss(planned.objective, planned.settings, of_one_table, roles, planned.labels)
         offset = offset_of(loss, planned.offset)
         _check_loss(loss, settings, chosen, roles, initial)
         metrics = get_metrics(eval_metric, loss, settings.as_dict())
@@ -334,7 +337,6 @@ def train_planned(
         hint = hint_of_classes(planned.source, planned.target) if may_be_classes else ""
         evaluated = metrics if planned.held_out or eval_metric is not None else []
         check_queries(training, loss, evaluated, roles, exponential=settings.ndcg_exp_gain)
-        others = {key: opened(method.held_out_contract, part) for key, part in planned.held_out.items()}
         for key, other in others.items():
             check_held_out(other, loss, roles, key)
             check_queries(other, loss, evaluated, roles, exponential=settings.ndcg_exp_gain)
@@ -430,17 +432,20 @@ def _model(ensemble: Ensemble, labels: Labels, log: EvaluationLog, hint: str) ->
 
 
 def _loss(
-    objective: str | Objective, settings: Parameters, rows: Rows, roles: Mapping[str, str], labels: Labels
+    objective: str | Objective, settings: Parameters, rows: Sequence[Rows], roles: Mapping[str, str], labels: Labels
 ) -> tuple[Loss, Parameters]:
-    """Return the loss and the parameters, with the number of classes filled in."""
+    """Return the loss and the parameters, with the number of classes filled in.
+
+    ``rows`` are the training rows, followed by others of the same table.
+    """
     loss, settings = _unadjusted(objective, settings, rows, roles)
     if settings.class_weight is not None:
-        settings = replace(settings, class_weight=counted_factors(settings.class_weight, loss, rows, labels))
+        settings = replace(settings, class_weight=counted_factors(settings.class_weight, loss, rows[0], labels))
     return adjusted(loss, settings.as_dict()), settings
 
 
 def _unadjusted(
-    objective: str | Objective, settings: Parameters, rows: Rows, roles: Mapping[str, str]
+    objective: str | Objective, settings: Parameters, rows: Sequence[Rows], roles: Mapping[str, str]
 ) -> tuple[Loss, Parameters]:
     if "label" not in roles:
         n_targets = sum(role.startswith("label_") for role in roles)
@@ -450,7 +455,10 @@ def _unadjusted(
             return objective.loss(n_targets), settings
         return multi_target_loss(get_loss(objective, settings.as_dict()), n_targets), settings
     if family_of(objective) == "multi" and settings.num_class is None:
-        largest = rows.aggregate({"label": Aggregate("max", Expression("label", ("label",)))})["label"]
+        label = Aggregate("max", Expression("label", ("label",)))
+        largest = max(
+            (value for each in rows if (value := each.aggregate({"label": label})["label"]) is not None), default=None
+        )
         if largest is not None and _MAX_CLASSES <= largest < math.inf:
             raise DataError(
                 f"target {shown(roles['label'])} holds {largest:.15g}, and objective "

@@ -246,7 +246,7 @@ def plan_fit(
     Constraints.of(settings, chosen)  # raises before any work starts, as the next line does
     if cuts:
         bins_from_cuts(cuts, chosen, [0] * len(chosen))
-    goal = read_target(source, held_out, target, objective, settings.num_class, initial, positive)
+    goal = read_target(opened, source, held_out, target, objective, settings.num_class, initial, positive)
     if stratified:
         _check_stratified(goal.objective, folds, target, group)
     if group is not None and not _is_of_queries(goal.objective, eval_metric):

@@ -504,13 +504,16 @@ class TrainingTarget:
 
 
 def read_target(
-    source: Source, held_out: Mapping[str, HeldOut], target: str | Sequence[str], objective: str | Objective | None,
-    num_class: int | None, initial: Ensemble | None = None, positive: str | None = None,
+    data: Source, source: Source, held_out: Mapping[str, HeldOut], target: str | Sequence[str],
+    objective: str | Objective | None, num_class: int | None, initial: Ensemble | None = None,
+    positive: str | None = None,
 ) -> TrainingTarget:  # fmt: skip
     """Return the target with the default objective of its type: classification or regression.
 
     Parameters
     ----------
+    data
+        The training rows with those that were split off, whose labels are known too.
     objective, num_class
         The user's, or None for the defaults.
     initial
@@ -527,7 +530,7 @@ def read_target(
     """
     names = [target] if isinstance(target, str) else list(target)
     if len(names) == 1 and _family(source, names[0]) == "string":
-        return _of_strings(source, held_out, names[0], objective, num_class, initial, positive)
+        return _of_strings(data, source, held_out, names[0], objective, num_class, initial, positive)
     if positive is not None:
         _refuse_positive(source, names, positive)
     for name in names:
@@ -555,7 +558,7 @@ def read_target(
 
 
 def _of_strings(
-    source: Source, held_out: Mapping[str, HeldOut], target: str, objective: str | Objective | None,
+    data: Source, source: Source, held_out: Mapping[str, HeldOut], target: str, objective: str | Objective | None,
     num_class: int | None, initial: Ensemble | None, positive: str | None,
 ) -> TrainingTarget:  # fmt: skip
     if objective is not None and not _is_of_classes(objective):
@@ -567,7 +570,7 @@ def _of_strings(
             f"{source.type_names()[target]}, whose values are labels of classes; {of_classes}, or convert the column "
             "to numbers"
         )
-    labels = source.labels(target, _MAX_LABELS + 1)
+    labels = data.labels(target, _MAX_LABELS + 1)
     if not labels and not _has_rows(source):  # columns of a text file that has only a header are strings
         raise DataError("the data has no rows; training needs at least 2")
     _check_count(labels, target)
