@@ -56,7 +56,7 @@ _MAX_MESSAGES = 8
 # Of the calls of a shard, those that do not change its state; and of quantiles, and of tables by key.
 _READS = frozenset({
     "count_rows", "aggregate", "count_missing", "all_categories", "values_within", "node_histograms",
-    "node_counts", "weights_up_to",
+    "node_counts", "values_around",
 })  # fmt: skip
 _QUANTILES = frozenset({"start_quantiles", "values_in_nodes"})
 _TABLES = frozenset({"start_queries", "start_scores", "divide"})

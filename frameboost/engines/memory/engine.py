@@ -268,12 +268,12 @@ class ArrayEngine(FrameEngine):
 
     def computed(self, values: Mapping[str, Scalar]) -> dict[str, FloatArray]:
         """See `ArrayRows.computed`: by a program if there is one, otherwise by polars."""
-        if not values:
-            return {}
-        arrays = self.values_of(list(values.values()))
-        if arrays is None:
-            return super().computed(values)
-        return {name: np.array(each) for name, each in zip(values, arrays, strict=True)}
+        return {name: np.array(each) for name, each in self._views(values).items()}
+
+    def _views(self, values: Mapping[str, Scalar]) -> dict[str, FloatArray]:
+        """Return `computed`, perhaps as views of other arrays."""
+        arrays = self.values_of(list(values.values())) if values else []
+        return super().computed(values) if arrays is None else dict(zip(values, arrays, strict=True))
 
     def margins(self, name: str) -> Margins:
         """Return the margins of that name, a view to modify in place."""
@@ -616,7 +616,7 @@ class MemoryEngine(ArrayEngine):
 
     def node_quantiles(self, value: Scalar, weight: Scalar | None, alpha: float) -> dict[int, float]:
         """See `Engine.node_quantiles`."""
-        computed = self.computed({"value": value} if weight is None else {"value": value, "weight": weight})
+        computed = self._views({"value": value} if weight is None else {"value": value, "weight": weight})
         values, weights, h = computed["value"], computed.get("weight"), self.tree_gh[:, 1]
         leaves = self.partition.leaves()
         if (h <= 0).any():
@@ -630,7 +630,7 @@ class MemoryEngine(ArrayEngine):
 
     def node_values(self, value: Scalar, weight: Scalar | None) -> pl.DataFrame:
         """See `ShardEngine.node_values`."""
-        computed = self.computed({"value": value} if weight is None else {"value": value, "weight": weight})
+        computed = self._views({"value": value} if weight is None else {"value": value, "weight": weight})
         leaves, h = dict(sorted(self.partition.leaves().items())), self.tree_gh[:, 1]
         if (h <= 0).any():
             leaves = {node: rows[h[rows] > 0] for node, rows in leaves.items()}

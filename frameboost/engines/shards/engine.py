@@ -269,7 +269,7 @@ class ShardedEngine:
     def node_quantiles(self, value: Scalar, weight: Scalar | None, alpha: float) -> dict[int, float]:
         """See `Engine.node_quantiles`."""
         start = self._ask("start_quantiles", value, weight)
-        asks = partial(self._ask, "weights_up_to"), partial(self._ask, "values_in_nodes")
+        asks = partial(self._ask, "values_around"), partial(self._ask, "values_in_nodes")
         return (interpolated_quantiles if weight is None else weighted_quantiles)(start, alpha, *asks)
 
     # --- metrics ------------------------------------------------------------------------------------------------------

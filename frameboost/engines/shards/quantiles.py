@@ -1,10 +1,11 @@
 """Quantiles of each node over the rows of all shards, from samples and few transferred values.
 
-The quantile of rank r is the lowest value v with at least r rows up to it. It is selected in three calls, for all nodes
-together, each at most one pass over the rows:
+The quantile of rank r is the lowest value v with at least r rows up to it. It is selected in two or three calls, for
+all nodes together, each at most one pass over the rows:
 
 1. Each shard sends a sample of each node's values. 2. Some values around the rank in the samples are *pivots*; the
-shards count the rows up to each. 3. The rank lies between two pivots, and the shards send the values between them.
+shards send the values between the outer pivots, if these are few, and otherwise count the rows up to each pivot. 3. The
+rank lies between two pivots, and the shards send the values between them.
 
 If these are too many, they are sampled in turn, at most twice; counts are exact for any samples.
 """
@@ -49,7 +50,7 @@ class Values(NamedTuple):
 
 
 Start = Sequence[Mapping[int, Values]]
-WeightsUpTo = Callable[[dict[int, FloatArray]], Sequence[Mapping[int, FloatArray]]]
+Around = Callable[[dict[int, FloatArray]], Sequence[Mapping[int, Values]]]
 Within = Callable[[dict[int, Bracket], bool], Sequence[Mapping[int, Values]]]
 
 
@@ -90,26 +91,35 @@ class NodeValues:
         for node, (values, weights) in self._of.items():
             step = 1 if len(values) <= _MAX_VALUES else -(-len(values) // _SAMPLED)
             chosen = values[::step]
-            of_each = np.ones(len(chosen)) if weights is None else weights[::step]
-            total = float(len(values) if weights is None else weights.sum())
-            if step > 1:
-                of_each = of_each * (total / (of_each.sum() or 1.0))
+            if weights is None:
+                total, of_each = float(len(values)), np.full(len(chosen), len(values) / len(chosen))
+            else:
+                total, of_each = float(weights.sum()), weights[::step]
+                of_each = of_each * (total / (of_each.sum() or 1.0)) if step > 1 else of_each
             values_of[node] = Values(chosen, of_each, total, are_all=step == 1)
         return values_of
 
-    def weights_up_to(self, pivots: Mapping[int, FloatArray]) -> dict[int, FloatArray]:
-        """Return the weight of each node's rows with values up to each of the ascending pivots."""
-        weights_of = {}
+    def around(self, pivots: Mapping[int, FloatArray]) -> dict[int, Values]:
+        """Return the values between the outer ones of each node's ascending pivots, or the weights between pivots.
+
+        The first value is the first pivot, and has the weight of all rows up to it.
+        """
+        values_of = {}
         for node, node_pivots in pivots.items():
             if node in self._of:
                 values, weights = self._of[node]
                 is_low = values <= node_pivots[0]
-                below = np.count_nonzero(is_low) if weights is None else weights[is_low].sum()
                 chosen = (values <= node_pivots[-1]) > is_low
-                index = np.searchsorted(node_pivots, values[chosen], side="left")
-                sums = np.bincount(index, None if weights is None else weights[chosen], minlength=len(node_pivots))
-                weights_of[node] = below + np.cumsum(sums, dtype=np.float64)
-        return weights_of
+                near, of_near = values[chosen], None if weights is None else weights[chosen]
+                below = float(np.count_nonzero(is_low) if weights is None else weights[is_low].sum())
+                if are_all := len(near) <= _MAX_VALUES:
+                    of_near = np.ones(len(near)) if of_near is None else of_near
+                else:
+                    index = np.searchsorted(node_pivots, near, side="left") - 1
+                    near, of_near = node_pivots[1:], np.bincount(index, of_near, len(node_pivots) - 1)
+                near, of_near = np.concatenate([node_pivots[:1], near]), np.concatenate([[below], of_near])
+                values_of[node] = Values(near, of_near, 0.0, are_all)
+        return values_of
 
     def within(self, brackets: Mapping[int, Bracket], wants_all: bool) -> dict[int, Values]:
         """Return the values in the bracket of each node, or a sample; the node drops all others."""
@@ -157,7 +167,7 @@ def _summary(values: FloatArray, weights: FloatArray, *, wants_all: bool) -> Val
     return Values(values[chosen], np.diff(np.cumsum(weights)[chosen], prepend=0.0), total, are_all=False)
 
 
-def weighted_quantiles(start: Start, alpha: float, weights_up_to: WeightsUpTo, within: Within) -> dict[int, float]:
+def weighted_quantiles(start: Start, alpha: float, around: Around, within: Within) -> dict[int, float]:
     """Return the lowest value of each node at which the running sum of weights reaches alpha of the total.
 
     Parameters
@@ -166,16 +176,16 @@ def weighted_quantiles(start: Start, alpha: float, weights_up_to: WeightsUpTo, w
         `NodeValues.start` of each shard.
     alpha
         The share.
-    weights_up_to, within
+    around, within
         Functions that call these methods of all shards.
     """
     totals = _totals(start)
     targets = {node: (total * alpha, total * alpha) for node, total in totals.items()}
-    selected = _select(start, targets, weights_up_to, within)
+    selected = _select(start, targets, around, within)
     return {node: low for node, (low, _) in selected.items()}
 
 
-def interpolated_quantiles(start: Start, alpha: float, weights_up_to: WeightsUpTo, within: Within) -> dict[int, float]:
+def interpolated_quantiles(start: Start, alpha: float, around: Around, within: Within) -> dict[int, float]:
     """Return the value of each node at rank alpha (n + 1), interpolated (NIST handbook, section 7.2.6.2).
 
     Parameters are those of `weighted_quantiles`.
@@ -188,14 +198,14 @@ def interpolated_quantiles(start: Start, alpha: float, weights_up_to: WeightsUpT
         below = min(max(np.floor(ranks[node]), 1.0), n)
         targets[node] = below, min(below + 1, n) if 1 / (n + 1) < alpha < n / (n + 1) else below
     quantiles = {}
-    for node, (low, high) in _select(start, targets, weights_up_to, within).items():
+    for node, (low, high) in _select(start, targets, around, within).items():
         below, above = targets[node]
         quantiles[node] = float(low if below == above else low + (ranks[node] - below) * (high - low))
     return quantiles
 
 
 def _select(
-    start: Start, targets: Mapping[int, tuple[float, float]], weights_up_to: WeightsUpTo, within: Within
+    start: Start, targets: Mapping[int, tuple[float, float]], around: Around, within: Within
 ) -> dict[int, tuple[float, float]]:
     """Return for both ascending targets of each node the lowest value with at least that weight up to it."""
     results: dict[int, tuple[float, float]] = {}
@@ -203,46 +213,53 @@ def _select(
     for number in count(1):
         waiting = {}
         for node in targets.keys() - results.keys():
-            of_node = [part[node] for part in parts if node in part]
-            values, weights = map(np.concatenate, zip(*(part[:2] for part in of_node), strict=True))
-            order = np.argsort(values)
-            values, running = values[order], below[node] + np.cumsum(weights[order])
-            if all(each.are_all for each in of_node):
-                low, high = np.searchsorted(running, targets[node], side="left").tolist()
-                results[node] = float(values[low]), float(values[high])
+            values, running, are_all = _in_order(parts, node, below[node])
+            if are_all:
+                results[node] = _reached(values, running, targets[node])
             else:
-                waiting[node] = _pivots(values, running, targets[node], sum(len(each.values) for each in of_node))
-        if not waiting:
+                waiting[node] = _pivots(values, running, targets[node])
+        counts, brackets = around(dict(sorted(waiting.items()))) if waiting else [], {}
+        for node, pivots in sorted(waiting.items()):
+            values, running, are_all = _in_order(counts, node, below[node])
+            sums, (low, high) = running[np.searchsorted(values, pivots, side="right") - 1], targets[node]
+            if are_all and sums[0] < low and high <= sums[-1]:
+                results[node] = _reached(values, running, targets[node])
+            else:
+                brackets[node], below[node] = _bracket(pivots, sums, targets[node], below[node])
+        if not brackets:
             break
-        waiting = dict(sorted(waiting.items()))
-        counted = {node: below[node] + sums for node, sums in _sums(weights_up_to(waiting)).items()}
-        brackets = {node: _bracket(of_node, counted[node], targets[node]) for node, of_node in waiting.items()}
-        below |= {node: before for node, (_, before) in brackets.items() if before}
-        parts = within({node: bracket for node, (bracket, _) in brackets.items()}, number == _MAX_SAMPLES)
+        parts = within(brackets, number == _MAX_SAMPLES)
     return dict(sorted(results.items()))
 
 
-def _pivots(values: FloatArray, running: FloatArray, targets: tuple[float, float], size: int) -> FloatArray:
-    """Return values around the targets, from a sample of ``size`` values with running sums of their weights."""
-    deviation = (running[-1] - running[0]) * _DEVIATIONS * 0.5 / np.sqrt(size)
+def _in_order(parts: Sequence[Mapping[int, Values]], node: int, below: float) -> tuple[FloatArray, FloatArray, bool]:
+    """Return a node's values, ascending, the running sums of their weights, and whether these are all values."""
+    of_node = [part[node] for part in parts if node in part]
+    values, weights = map(np.concatenate, zip(*(part[:2] for part in of_node), strict=True))
+    order = np.argsort(values)
+    return values[order], below + np.cumsum(weights[order]), all(part.are_all for part in of_node)
+
+
+def _reached(values: FloatArray, running: FloatArray, targets: tuple[float, float]) -> tuple[float, float]:
+    """Return for both targets the lowest value at which the running sum reaches it."""
+    low, high = np.searchsorted(running, targets, side="left").tolist()
+    return float(values[low]), float(values[high])
+
+
+def _pivots(values: FloatArray, running: FloatArray, targets: tuple[float, float]) -> FloatArray:
+    """Return values around the targets, from a sample with running sums of its weights."""
+    deviation = (running[-1] - running[0]) * _DEVIATIONS * 0.5 / np.sqrt(len(values))
     low, high = np.searchsorted(running, (targets[0] - deviation, targets[1] + deviation), side="left").tolist()
     low, high = max(0, min(low, len(values)) - 1), min(high + 1, len(values) - 1)  # two, so that a bracket is narrower
     return values[np.unique(np.linspace(low, high, min(_PIVOTS, high - low + 1)).astype(np.int64))]
 
 
-def _bracket(pivots: FloatArray, sums: FloatArray, targets: tuple[float, float]) -> tuple[Bracket, float]:
-    """Return the pivots that enclose both targets, and the weight up to the first, 0 if there is none."""
+def _bracket(pivots: FloatArray, sums: FloatArray, targets: tuple[float, float], below: float) -> tuple[Bracket, float]:
+    """Return the pivots that enclose both targets, and the weight up to the first; ``below`` if there is none."""
     first = int(np.searchsorted(sums, targets[0], side="left")) - 1
     last = int(np.searchsorted(sums, targets[1], side="left"))
     bracket = pivots[first] if first >= 0 else -np.inf, pivots[last] if last < len(pivots) else np.inf
-    return (float(bracket[0]), float(bracket[1])), float(sums[first]) if first >= 0 else 0.0
-
-
-def _sums(parts: Sequence[Mapping[int, FloatArray]]) -> dict[int, FloatArray]:
-    sums: dict[int, FloatArray] = {}
-    for part in parts:
-        sums |= {node: weights + sums[node] if node in sums else weights for node, weights in part.items()}
-    return sums
+    return (float(bracket[0]), float(bracket[1])), float(sums[first]) if first >= 0 else below
 
 
 def _totals(parts: Start) -> dict[int, float]:

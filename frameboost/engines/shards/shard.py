@@ -151,10 +151,10 @@ class Shard:
         self._node_values = NodeValues(self._engine.node_values(value, weight), self._storage)
         return self._node_values.start()
 
-    def weights_up_to(self, pivots: dict[int, FloatArray]) -> dict[int, FloatArray]:
-        """See `NodeValues.weights_up_to`."""
+    def values_around(self, pivots: dict[int, FloatArray]) -> dict[int, Values]:
+        """See `NodeValues.around`."""
         assert self._node_values is not None
-        return self._node_values.weights_up_to(pivots)
+        return self._node_values.around(pivots)
 
     def values_in_nodes(self, brackets: dict[int, Bracket], wants_all: bool) -> dict[int, Values]:
         """See `NodeValues.within`."""

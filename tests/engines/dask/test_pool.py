@@ -59,7 +59,7 @@ def test_of_a_grown_tree_splits_and_leaves_stay():
 
 
 def test_quantiles_are_kept_while_their_tree_is_grown():
-    calls = ["compute_gradients", "start_tree", "start_quantiles", "weights_up_to", "start_quantiles"]
+    calls = ["compute_gradients", "start_tree", "start_quantiles", "values_around", "start_quantiles"]
     assert kept(*calls) == ["compute_gradients 0", "start_tree 1", "start_quantiles 4"]
     assert kept(*calls, "start_tree") == ["compute_gradients 0", "reset_nodes", "start_tree 5"]
     assert kept(*calls, "compute_gradients") == ["reset_nodes", "compute_gradients 5"]

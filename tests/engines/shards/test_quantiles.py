@@ -30,7 +30,7 @@ def asked(parts: list[NodeValues], calls: list[str]) -> tuple:
         calls.append(method)
         return [getattr(part, method)(*given) for part in parts]
 
-    return partial(ask, "weights_up_to"), partial(ask, "within")
+    return partial(ask, "around"), partial(ask, "within")
 
 
 CASES = given(
