@@ -62,6 +62,8 @@ _WITHOUT = {
     "multi_strategy": {"booster", "linear_tree", "monotone_constraints", "sampling_method", "shards"},
     "subsample": {"colsample_bylevel", "sampling_method"},
 }
+# Of these one that is given holds for every recipe; without a maximum the rate does not grow.
+_RATES_OF_ROUNDS = {"learning_rate", "max_learning_rate", "learning_rates"}
 # The levels that symmetric trees may have.
 _LEVELS = range(1, 17)
 # Two folds of two rows.
@@ -309,12 +311,12 @@ def _plan(quality: int, options: Mapping[str, Any], left_out: Iterable[str]) -> 
     chosen = {*plan.settings, *(name for shape in shapes for name in shape)}
     fixed = {name: value for name, value in options.items() if name in chosen}
     policy = options.get("grow_policy") or ("lossguide" if options.get("max_depth", 1) not in _LEVELS else None)
-    settings = {**plan.settings, **{name: value for name, value in fixed.items() if name in plan.settings}}
-    if "max_learning_rate" not in fixed and ("learning_rate" in fixed or options.get("booster") == "dart"):
-        del settings["max_learning_rate"]
+    if not _RATES_OF_ROUNDS.isdisjoint(options) or options.get("booster") == "dart":
+        fixed = {"learning_rate": plan.settings["learning_rate"], "max_learning_rate": None, **fixed}
 
     def completed(recipe: Recipe) -> Recipe:
-        return (recipe if policy is None else recipe.grown_by(policy)).with_all(fixed).with_defaults(settings)
+        grown = recipe if policy is None else recipe.grown_by(policy)
+        return grown.with_all(fixed).with_defaults(plan.settings)
 
     return plan.each(lambda some: distinct(map(completed, some)))
 
@@ -549,5 +551,5 @@ def _leaderboard(
 
 
 def _text(recipe: Recipe) -> str:
-    shapes = [", ".join(f"{name}={value!r}" for name, value in shape.items()) for shape in recipe.shapes]
-    return " or ".join(shapes)
+    known = ([f"{name}={value!r}" for name, value in shape.items() if value is not None] for shape in recipe.shapes)
+    return " or ".join(map(", ".join, known))

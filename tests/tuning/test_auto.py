@@ -237,7 +237,7 @@ def test_later_rows_are_held_out_by_time(frame):
 @cases(
     ("options", "growing"),
     [({}, True), ({"learning_rate": 0.3}, False), ({"booster": "dart", "rate_drop": 0.1}, False),
-     ({"learning_rate": 0.3, "max_learning_rate": 0.4}, True)],
+     ({"learning_rate": 0.3, "max_learning_rate": 0.4}, True), ({"learning_rates": [0.3, 0.2, 0.1]}, False)],
 )  # fmt: skip
 def test_the_learning_rate_grows_unless_it_is_given(frame, options, growing):
     board = fb.auto(frame, "y", features=["x", "z"], n_estimators=3, max_depth=2, **options).leaderboard

@@ -55,7 +55,7 @@ def test_the_model_of_a_rule_is_that_of_all_rows_with_larger_margins():
     made = fb.auto(frame, "y", **options)
     (won, n_rounds) = made.leaderboard.select("trial", "rounds").row(0)
     (shape,) = next(recipe.shapes for recipe in chain(*PLANS[3].rivals) if recipe.name == won)
-    settings = {**shape, **options, "n_estimators": int(n_rounds), "min_child_weight": 1e-3}
+    settings = {**shape, **options, "max_learning_rate": None, "n_estimators": int(n_rounds), "min_child_weight": 1e-3}
     plain = fb.fit(frame, "y", **settings)
     larger, margins = (model.predict(others, output="margin").to_numpy() for model in (made, plain))
     factor = (larger * margins).sum() / (margins**2).sum()
