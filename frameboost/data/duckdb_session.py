@@ -112,14 +112,14 @@ class DuckDBSession:
 
     def can_show(self) -> bool:
         """Whether statements can read `SHOWN`: no table has that name, and replacement scans are enabled."""
-        token = secrets.randbits(62)
-        self.show(token=np.array([token]))
+        token, shown = secrets.randbits(62), self.shown
+        self.shown = {"token": np.array([token])}
         try:
             return self.rows(f"SELECT token FROM {SHOWN}") == [(token,)]
         except duckdb.Error:
             return False
         finally:
-            self.hide("token")
+            self.shown = shown
 
     def _query(self, statement: str, run: Callable[[str], Any] | None = None) -> Any:
         run = run or self._run

@@ -20,7 +20,7 @@ from sqlglot import exp
 import frameboost as fb
 from frameboost.data.duckdb_session import DuckDBSession
 from frameboost.engines import query_costs
-from frameboost.engines.duckdb import binning
+from frameboost.engines.duckdb import binning, memory
 from frameboost.engines.duckdb import engine as sql
 from frameboost.expressions import duckdb_sql
 from frameboost.runtime import interrupts
@@ -154,7 +154,7 @@ FITS = [
 
 
 def fit_as(con, source="flights", target="amount", by_cells=False, threads=2, **how):
-    """Fit to flights, or to a star of them; seven threads are more than pay for a kernel."""
+    """Fit to flights, or to a star of them; with seven threads by group-bys, from tables."""
     data = con.table("flights")
     if source == "ranked":
         data = data.filter("string IS NOT NULL")
@@ -165,6 +165,7 @@ def fit_as(con, source="flights", target="amount", by_cells=False, threads=2, **
     try:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(binning, "MIN_ROWS", 0 if by_cells else 1 << 17)
+            patch.setattr(memory, "_SHARE", 0.0 if threads == 7 else 0.25)
             fb.fit(data, target, **how, **SHAPE)
     finally:
         con.execute("SET threads = 2")
