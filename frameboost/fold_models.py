@@ -155,18 +155,25 @@ def fold_models(
     strata = plan.roles["label"] if plan.stratified else None
     parts = fold_parts(source, folds, time, plan.settings.seed, groups, strata)
     for number, (training, held_out) in enumerate(parts):
-        with errors_without_fold(number):
+        with errors_without_fold(number, train, plan):
             model = train((plan_of_part or plan.of_part)(training, held_out))
         yield FoldModel(number, model, open_source(held_out))
 
 
 @contextmanager
-def errors_without_fold(number: int) -> Iterator[None]:
-    """Say in errors that they are of the rows without a fold: all rows may not have what is wrong with these."""
+def errors_without_fold(number: int, train: Callable[[FitPlan], Model], plan: FitPlan) -> Iterator[None]:
+    """Say in errors that they are of the rows without a fold, unless all rows have what is wrong with these.
+
+    ``train`` and ``plan`` are of the fit; all rows are tried by a fit of one round.
+    """
     try:
         yield
     except DataError as error:
-        raise DataError(f"without fold {number + 1}, {error}") from error
+        of_these = DataError(f"without fold {number + 1}, {error}")
+    else:
+        return
+    train(plan.of_part(plan.source, None, {"n_estimators": 1, "early_stopping_rounds": None}))
+    raise of_these
 
 
 def for_several_fits(options: Mapping[str, Any]) -> dict[str, Any]:

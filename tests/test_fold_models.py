@@ -1,6 +1,7 @@
 """`fit(folds=...)`: the mean of a model for each fold, worked out here from the folds' own fits."""
 
 import sqlite3
+from functools import partial
 
 import duckdb
 import numpy as np
@@ -292,3 +293,30 @@ def test_errors_say_that_they_are_of_the_rows_without_a_fold():
     for train in (fb.fit, fb.cv):
         with pytest.raises(fb.DataError, match=f"^{message}"):
             train(rows, "y", folds=2)
+
+
+ROW = pl.int_range(pl.len())
+WRONG = {
+    "an infinite target": ({"y": pl.when(ROW == 3).then(float("inf")).otherwise(pl.col("y"))}, {}),
+    "a huge target": ({"y": pl.col("y") * 1e200}, {}),
+    "a target below 0": ({"y": ROW - 20.0}, {"objective": "count:poisson"}),
+    "a class below 0": ({"y": ROW % 3 - 1.0}, {"objective": "multi:softprob"}),
+    "weights below 0": ({"w": ROW - 20.0}, {"weight": "w"}),
+    "weights of 0": ({"w": ROW * 0.0}, {"weight": "w"}),
+    "a missing weight": ({"w": pl.when(ROW != 11).then(1.0)}, {"weight": "w"}),
+    "a missing offset": ({"o": pl.when(ROW != 11).then(1.0)}, {"base_margin": "o"}),
+    "offsets of another number": ({"o": ROW * 0.0, "y": ROW % 3}, {"base_margin": "o", "objective": "multi:softprob"}),
+}
+
+
+@cases("name", [*WRONG])
+def test_errors_of_all_rows_are_those_of_one_fit(name):
+    columns, options = WRONG[name]
+    rows = pl.DataFrame({"x": range(40), "y": [float(i % 7) for i in range(40)]}).with_columns(**columns)
+    calls = [fb.fit, partial(fb.fit, folds=4), partial(fb.cv, folds=4), partial(fb.auto, verbose=False)]
+    messages = []
+    for call in calls:
+        with pytest.raises((fb.DataError, fb.ParameterError)) as error:
+            call(rows, "y", features=["x"], n_estimators=2, **options)
+        messages.append(str(error.value))
+    assert messages[1:] == messages[:1] * 3

@@ -207,8 +207,8 @@ def auto(
             folds = _folds(rows, plan, None, seed, columns, label)  # of two rows of a label one is left to learn from
     else:
         folds = [_last_fold(rows, time, groups, columns)]
-    if (weight := planned.roles.get("weight")) is not None:  # nothing is chosen by rows of weight 0
-        folds = [fold for fold in folds if _range(open_source(fold.held_out), weight)[1] != 0] or folds
+    if (weight := planned.roles.get("weight")) is not None:
+        folds = _weighted(folds, weight)
     _check_folds(folds, judged, planned.labels)
     watched = arguments.get("eval_metric")
     metric = None if watched is None else metrics_of(watched)[-1]
@@ -462,6 +462,23 @@ def _check_labels(source: LocalSource, targets: Sequence[str], n_rows: int) -> l
         if lowest != highest:
             varying.append(target)
     return varying
+
+
+def _weighted(folds: list[Fold], weight: str) -> list[Fold]:
+    """Return the folds whose held-out rows have weights, as nothing is chosen by rows of weight 0.
+
+    Raises
+    ------
+    DataError
+        If the other rows have none.
+    """
+    kept = [fold for fold in folds if _range(open_source(fold.held_out), weight)[1] != 0]
+    if any(_range(open_source(fold.training), weight)[1] == 0 for fold in kept):
+        raise DataError(
+            f"weight {shown(weight)} is not 0 in too few rows: all of these would be held out together, and the other "
+            "rows would weigh nothing"
+        )
+    return kept or folds
 
 
 def _check_folds(folds: Sequence[Fold], targets: Sequence[str], labels: Labels) -> None:

@@ -364,7 +364,7 @@ class Trials:
             path = self._checkpoint / f"{recipe.name}-{plan.settings.learning_rate}-{part}.checkpoint"
             saved = Checkpoint(path, self._checkpoint_every)
         finite = _MustBeFinite(plan.settings.early_stopping_rounds)
-        with nullcontext() if is_whole else errors_without_fold(fold.number):
+        with nullcontext() if is_whole else errors_without_fold(fold.number, self._train, self._plan):
             model = self._train(plan, callbacks=[finite, stop], checkpoint=saved)
         if stop.has_stopped and path is not None:
             path.unlink()  # or it would be taken for finished

@@ -447,6 +447,13 @@ def test_groups_of_weight_0_are_not_held_out(frame):
         assert folds.filter(pl.col("fold").list.first().is_null())["who"].to_list() == [3]
 
 
+def test_weights_of_one_fold_are_too_few(frame):
+    for where in (pl.int_range(200) == 7, pl.col("who") == 3):
+        data = frame.with_columns(w=where.cast(pl.Float64))
+        with pytest.raises(fb.DataError, match="weight 'w' is not 0 in too few rows: all of these would be held out"):
+            fb.auto(data, "y", weight="w", groups="who", **FEATURES)
+
+
 @pytest.mark.slow
 def test_a_target_has_any_name(frame):
     """Such as those of the margins, which weigh settings, and of their folds."""
