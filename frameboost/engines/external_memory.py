@@ -305,6 +305,10 @@ class RecomputedGradients(Gradients):
         """See `Gradients.columns`; none if they are not stored."""
         return super().columns() if self.are_stored else []
 
+    def column(self, name: str) -> FloatArray | None:
+        """See `Gradients.column`; None if they are not stored."""
+        return super().column(name) if self.are_stored else None
+
     def expire(self) -> None:
         """Note that the margins have changed."""
         self._is_expired = True

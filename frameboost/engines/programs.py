@@ -139,6 +139,9 @@ def compile_program(
     )
 
 
+_MAX_PROGRAMS = 256  # of one engine
+
+
 class Programs:
     """Programs of the expressions of each round, recompiled only if the terms have changed."""
 
@@ -153,6 +156,8 @@ class Programs:
         key = tuple(expressions)
         compiled = self._compiled.get(key)
         if compiled is None or compiled[0] != terms:
+            if len(self._compiled) == _MAX_PROGRAMS:  # samples have expressions of their own in each round
+                del self._compiled[next(iter(self._compiled))]
             compiled = self._compiled[key] = dict(terms), compile_program(expressions, terms, known)
         return compiled[1]
 

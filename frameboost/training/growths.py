@@ -290,9 +290,10 @@ def _gradient_bound(rows: Rows, outputs: Sequence[int], parameters: Parameters) 
     bound, sure, rest = math.inf, 0.0, total or 0.0
     while rest > 0 and sure < expected and rest / (expected - sure) < bound:
         bound = rest / (expected - sure)
+        are_sure = Expression(f"CASE WHEN {size} >= {bound!r} THEN 1 ELSE 0 END", names)
         others = Expression(f"CASE WHEN {size} >= {bound!r} THEN 0 ELSE {size} END", names)
         sums = rows.aggregate({
-            "sure": Aggregate("sum", Expression(f"CASE WHEN {size} >= {bound!r} THEN 1 ELSE 0 END", names)),
+            "sure": Aggregate("sum", Rounded(are_sure, 0.0)),  # whole numbers need no grid
             "rest": Aggregate("sum", Rounded(others, offset)),
         })  # fmt: skip
         sure, rest = sums["sure"] or 0.0, sums["rest"] or 0.0

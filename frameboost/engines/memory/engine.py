@@ -251,14 +251,14 @@ class ArrayEngine(FrameEngine):
         return [*(pl.Series(name, values) for name, values in arrays.items()), *self.gradients.columns()]
 
     def array(self, name: str) -> FloatArray | None:
-        """Return a column as a contiguous array without copying it; None if it does not exist or has NULLs."""
+        """Return a column as an array without copying it; None if it does not exist or has NULLs."""
         assert self.rows is not None
         for arrays in (self.margin_arrays, self._others):
             if name in arrays:
                 return arrays[name]
-        term = self._ranking.array(name)
-        if term is not None:
-            return term
+        for term in (self._ranking.array(name), self.gradients.column(name)):
+            if term is not None:
+                return term
         if self._role_arrays[0] is not self.rows:
             self._role_arrays = self.rows, {}
         arrays_of_roles = self._role_arrays[1]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Mapping
 from functools import lru_cache
-from itertools import pairwise
 from typing import cast
 
 import numpy as np
@@ -13,7 +12,8 @@ import numpy.typing as npt
 
 from frameboost.engines.contract import Sample
 from frameboost.engines.memory.histograms import gh_totals
-from frameboost.engines.programs import Program, compile_program, evaluate
+from frameboost.engines.memory.terms import values_by_row
+from frameboost.engines.programs import Program, compile_program
 from frameboost.expressions.draws import draws
 from frameboost.expressions.grid import Rounded, Scalar
 from frameboost.runtime.kernel import kernel
@@ -23,10 +23,6 @@ from frameboost.splits.search import sort_codes
 from frameboost.splits.split import FloatArray, Stats
 
 __all__ = ["draw_gh", "hash_of", "keep_drawn", "mark_rows", "sample_gh"]
-
-
-# Rows at once: what is computed of them stays in the processor's cache.
-_BLOCK = 1 << 14
 
 
 def sample_gh(
@@ -59,25 +55,17 @@ def sample_gh(
         draw_gh(team, gh, positions, sample.key, math.ceil(sample.share * 2**32), out, totals)
         return [Stats(*each) for each in totals.sum(axis=0).tolist()]
 
-    def compute(slice_: tuple[int, int]) -> None:
-        for start, stop in pairwise([*range(*slice_, _BLOCK), slice_[1]]):
-            block, drawn = gh[:, start:stop], draws(positions[start:stop], sample.key)
-            columns = {f"{name}_{k}": of_output[:, each] for k, of_output in enumerate(block)
-                       for each, name in enumerate("gh")}  # fmt: skip
-            for of_output, written in zip(block, out[:, start:stop], strict=True):
-                _compute(sample, {**columns, "g": of_output[:, 0], "h": of_output[:, 1], "draw": drawn}, written)
-
-    if workers is None:
-        compute((0, n_rows))
-    else:
-        workers.each(workers.slices(n_rows, VALUES_PER_TASK), compute)
+    columns = {f"{name}_{k}": of_output[:, each] for k, of_output in enumerate(gh) for each, name in enumerate("gh")}
+    columns["draw"] = draws(positions, sample.key)
+    for of_output, written in zip(gh, out, strict=True):
+        _compute(sample, {**columns, "g": of_output[:, 0], "h": of_output[:, 1]}, written, workers)
     return [Stats(*gh_totals(each, n_rows)) for each in out]
 
 
-def _compute(sample: Sample, columns: Mapping[str, FloatArray], out: FloatArray) -> None:
+def _compute(sample: Sample, columns: Mapping[str, FloatArray], out: FloatArray, workers: Workers | None) -> None:
     """Write the values of the sample's expressions to ``out``, (rows, 2)."""
     program = _program(cast("Hashable", sample.g), cast("Hashable", sample.h))
-    for k, values in enumerate(evaluate(program, [columns[name] for name in program.columns])):
+    for k, values in enumerate(values_by_row(program, [columns[name] for name in program.columns], len(out), workers)):
         expression = (sample.g, sample.h)[k]
         offset = expression.offset if isinstance(expression, Rounded) else 0.0
         out[:, k] = (values + offset) - offset

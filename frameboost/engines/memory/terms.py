@@ -192,6 +192,13 @@ class Gradients:
             pl.Series(f"{kind}_{output}", gh[:, i]) for output, gh in enumerate(self.gh) for i, kind in enumerate("gh")
         ]
 
+    def column(self, name: str) -> FloatArray | None:
+        """Return one of these columns without copying it; None for any other."""
+        kind, _, output = name.partition("_")
+        if not self._is_current or kind not in ("g", "h") or not output.isdecimal() or int(output) >= len(self.gh):
+            return None
+        return self.gh[int(output), :, "gh".index(kind)]
+
     def round(self, gh: FloatArray, offsets: Sequence[float]) -> Stats:
         """Round pairs, float64 (rows, 2), to the grids of these offsets, in place; return their sums."""
         slices = self._workers.slices(len(gh), VALUES_PER_TASK)
@@ -586,9 +593,9 @@ def _merged(parts: Sequence[tuple[FloatArray, FloatArray]]) -> tuple[FloatArray,
 
 
 def values_by_row(
-    program: Program, columns: Sequence[npt.NDArray[Any]], n_rows: int, workers: Workers
+    program: Program, columns: Sequence[npt.NDArray[Any]], n_rows: int, workers: Workers | None
 ) -> list[FloatArray]:
-    """Return the results of a program in every row, those of zero without their sign."""
+    """Return the results of a program in every row, those of zero without their sign; one thread needs no workers."""
     columns = [np.ascontiguousarray(column, np.float64) for column in columns]
     if is_for_numpy(n_rows):
         return [np.broadcast_to(np.float64(0.0) + values, (n_rows,)) for values in evaluate(program, columns)]
@@ -600,7 +607,10 @@ def values_by_row(
     def compute(first: int, last: int) -> None:
         compute_gh(program.for_kernels, program.constants, addresses, even, first, last, as_they_are, gh)
 
-    workers.over(n_rows, compute, smallest=VALUES_PER_TASK)
+    if workers is None:
+        compute(0, n_rows)
+    else:
+        workers.over(n_rows, compute, smallest=VALUES_PER_TASK)
     return [gh[k >> 1, :, k & 1] for k in range(n_results)]
 
 
