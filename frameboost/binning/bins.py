@@ -53,7 +53,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
+from itertools import chain, islice
 from operator import attrgetter
 from typing import Any
 
@@ -365,6 +365,7 @@ _MAX_EXACT_DIGITS, _MAX_DIGITS = 15, 17
 _LARGEST_SINGLE, _LARGEST = float(np.finfo(np.float32).max), float(np.finfo(np.float64).max)
 # Half the distance of float32 numbers, in relation to them, where float32 is infinite.
 _HALF_STEP = 2.0**-24
+_GAPS_AT_ONCE = 1 << 12  # what is computed of them stays in the processor's cache
 
 
 def with_thresholds(bins: Sequence[Bins]) -> list[Bins]:
@@ -375,12 +376,13 @@ def with_thresholds(bins: Sequence[Bins]) -> list[Bins]:
     """
     chosen = [i for i, each in enumerate(bins) if each.below]
     below, values = (
-        [end for i in chosen for end in ends(bins[i])] for ends in (attrgetter("below"), attrgetter("cuts"))
+        np.fromiter(chain.from_iterable(ends(bins[i]) for i in chosen), np.float64)
+        for ends in (attrgetter("below"), attrgetter("cuts"))
     )
     thresholds = iter(thresholds_between(below, values).tolist())
     changed = list(bins)
     for i in chosen:
-        changed[i] = replace(bins[i], cuts=tuple(next(thresholds) for _ in bins[i].cuts), below=())
+        changed[i] = replace(bins[i], cuts=tuple(islice(thresholds, len(bins[i].cuts))), below=())
     return changed
 
 
@@ -402,6 +404,14 @@ def thresholds_between(below: npt.ArrayLike, values: npt.ArrayLike) -> FloatArra
     below, values
         float64 (gaps,): neighbouring values of a column, the lower and the greater; ±inf may be among them.
     """
+    low, high = np.asarray(below, np.float64), np.asarray(values, np.float64)
+    if len(low) <= _GAPS_AT_ONCE:
+        return _thresholds_between(low, high)
+    parts = (slice(start, start + _GAPS_AT_ONCE) for start in range(0, len(low), _GAPS_AT_ONCE))
+    return np.concatenate([_thresholds_between(low[part], high[part]) for part in parts])
+
+
+def _thresholds_between(below: FloatArray, values: FloatArray) -> FloatArray:
     low, high = np.asarray(below, np.float64), np.asarray(values, np.float64)
     # A number beyond float32 is infinite in it, so the threshold is within, if one of the two is.
     furthest = np.where(np.minimum(np.abs(low), np.abs(high)) < _LARGEST_SINGLE, _LARGEST_SINGLE, _LARGEST)

@@ -17,7 +17,6 @@ import numpy.typing as npt
 import polars as pl
 
 from frameboost.binning.arrays import (
-    SAMPLE_SIZE,
     Codes,
     RareValues,
     bin_array,
@@ -98,6 +97,9 @@ class FeatureColumns(Protocol):
 
     def drop(self) -> None:
         """Free the columns."""
+
+
+_SPACED_ROWS = 1 << 8  # that tell whether most rows have one code
 
 
 class FrameColumns:
@@ -229,7 +231,7 @@ class FrameColumns:
             or is_small(n_rows, len(bins))
         ):
             return {}
-        step = max(1, n_rows // SAMPLE_SIZE)
+        spaced = pl.Series(np.arange(0, n_rows, max(1, n_rows // _SPACED_ROWS), dtype=np.uint32))
 
         def most_frequent(number: int) -> int:
             rare = self.rare_values(number)
@@ -237,7 +239,7 @@ class FrameColumns:
                 of_common: Codes = np.empty(1, np.uint32)
                 bin_array(bins[number], np.array([rare.common]), of_common)
                 return int(of_common[0])
-            counts = np.bincount(coded(bins[number], self.values(number).gather_every(step)))
+            counts = np.bincount(coded(bins[number], self.values(number)[spaced]))
             code = int(counts.argmax())
             return code if counts[code] >= (1 - MAX_ENTRIES) * counts.sum() else -1
 
