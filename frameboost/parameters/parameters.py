@@ -653,9 +653,9 @@ class Parameters:
         high=_MAX_INTEGER,
     )
     cat_smooth: float = declared(
-        3.0,
-        "Smoothing of that order, added to the H of each category. Categories with a smaller H are not sorted, but go "
-        "with missing. 0 is XGBoost's behaviour.",
+        5.0,
+        "Smoothing of that order, added to the H of each category, at most a twentieth of the node's H. Categories "
+        "with a smaller H are not sorted, but go with missing. 0 is XGBoost's behaviour.",
         low=0,
     )
     linear_tree: bool = declared(

@@ -90,6 +90,7 @@ __all__ = [
     "best_score",
     "bounded_gain",
     "bounded_score",
+    "bounded_smoothing",
     "bounded_weight",
     "bounded_weights",
     "categorical_split",
@@ -108,6 +109,7 @@ __all__ = [
     "scan_categories",
     "scan_histograms",
     "scan_numbers",
+    "smoothing_of",
     "sort_codes",
     "split_gain",
     "split_score",
@@ -686,6 +688,25 @@ def category_room(n_categories):  # type: ignore[no-untyped-def]
     return np.empty((3, n_categories), dtype=np.int64), np.empty((2, n_categories))
 
 
+@kernel(inline="always")
+def bounded_smoothing(cat_smooth, H):  # type: ignore[no-untyped-def]
+    """Return ``cat_smooth``, or a twentieth of a node's H if that is less.
+
+    The H of every row vanishes as predictions of classes become certain: a constant would then leave no category heavy
+    enough to be named, and end the training of rules that categories determine.
+    """
+    return min(cat_smooth, H / 20.0)
+
+
+@kernel
+def smoothing_of(histogram, cat_smooth):  # type: ignore[no-untyped-def]
+    """Return `bounded_smoothing` for the histogram of a categorical feature, float64 (categories + 1, 2)."""
+    H = 0.0
+    for slot in range(len(histogram)):
+        H += histogram[slot, 1]
+    return bounded_smoothing(cat_smooth, H)
+
+
 @kernel
 def present_categories(histogram, lightest, codes):  # type: ignore[no-untyped-def]
     """Write the ascending codes of a node's categories with rows and an H of at least ``lightest``.
@@ -716,11 +737,11 @@ def present_categories(histogram, lightest, codes):  # type: ignore[no-untyped-d
 
 @kernel(error_model="numpy")
 def ends_by_weight(  # type: ignore[no-untyped-def]
-    histogram, n, room, most, cat_smooth, reg_lambda, reg_alpha, max_delta_step, min_child_weight
+    histogram, n, room, most, smoothing, reg_lambda, reg_alpha, max_delta_step, min_child_weight
 ):
     """Return the categories with the lowest weights, and those with the highest.
 
-    A category's weight is its weight as a leaf, with ``cat_smooth`` added to its H; a category too light for a leaf has
+    A category's weight is its weight as a leaf, with ``smoothing`` added to its H; a category too light for a leaf has
     weight 0. Without penalties and smoothing the best of all subsets is a prefix of this order (Fisher 1958; Hastie,
     Tibshirani & Friedman, section 9.2.4).
 
@@ -732,7 +753,9 @@ def ends_by_weight(  # type: ignore[no-untyped-def]
         The number of categories, and `category_room` with their codes, in ascending order; written.
     most
         The maximum number to return from each end, at least 1.
-    cat_smooth, reg_lambda, reg_alpha, max_delta_step, min_child_weight
+    smoothing
+        `smoothing_of` the histogram.
+    reg_lambda, reg_alpha, max_delta_step, min_child_weight
         The parameters of those names.
 
     Returns
@@ -750,7 +773,7 @@ def ends_by_weight(  # type: ignore[no-untyped-def]
         if min_child_weight > H:
             weight[i] = 0.0
         else:
-            weight[i] = leaf_weight(G, H + cat_smooth, reg_lambda, reg_alpha, max_delta_step)
+            weight[i] = leaf_weight(G, H + smoothing, reg_lambda, reg_alpha, max_delta_step)
     if most == n or most > _MAX_INSERTED:
         for i in range(n):
             lowest[i] = codes[i]
@@ -836,9 +859,10 @@ def named_categories(  # type: ignore[no-untyped-def]
         for i in range(position, n):
             present[i - 1] = present[i]
         return present[: n - (position <= n)]
-    n, _ = present_categories(histogram, cat_smooth, present)
+    smoothing = smoothing_of(histogram, cat_smooth)
+    n, _ = present_categories(histogram, smoothing, present)
     lowest, highest = ends_by_weight(
-        histogram, n, room, position, cat_smooth, reg_lambda, reg_alpha, max_delta_step, min_child_weight
+        histogram, n, room, position, smoothing, reg_lambda, reg_alpha, max_delta_step, min_child_weight
     )
     return lowest if missing_left else highest
 
@@ -891,7 +915,8 @@ def category_candidates(  # type: ignore[no-untyped-def]
     """
     sees_missing, codes = histogram[-1, 0] != 0.0 or histogram[-1, 1] != 0.0, room[0][_CODES]
     is_one_hot = len(histogram) - 1 < max_cat_to_onehot
-    n, n_present = present_categories(histogram, 0.0 if is_one_hot else cat_smooth, codes)
+    smoothing = 0.0 if is_one_hot else smoothing_of(histogram, cat_smooth)
+    n, n_present = present_categories(histogram, smoothing, codes)
     if is_one_hot:
         return True, n + sees_missing, n, codes[:n], codes[:n]
     most = min(max_cat_threshold - 1, n)
@@ -901,7 +926,7 @@ def category_candidates(  # type: ignore[no-untyped-def]
     if steps <= 0:
         return False, 0, n, codes[:n], codes[:n]
     lowest, highest = ends_by_weight(
-        histogram, n, room, most, cat_smooth, reg_lambda, reg_alpha, max_delta_step, min_child_weight
+        histogram, n, room, most, smoothing, reg_lambda, reg_alpha, max_delta_step, min_child_weight
     )
     return False, steps, n, lowest, highest
 

@@ -23,6 +23,7 @@ from frameboost.splits.search import (
     NAMED_LEFT,
     NAMED_RIGHT,
     best_score,
+    bounded_smoothing,
     leaf_score,
     leaf_weight,
     refuse_few_rows,
@@ -218,14 +219,14 @@ def _present(sums, first, last, lightest):  # type: ignore[no-untyped-def]
 
 
 @kernel(no_cpython_wrapper=True)
-def _by_weight(sums, first, codes, cat_smooth, penalties):  # type: ignore[no-untyped-def]
+def _by_weight(sums, first, codes, smoothing, penalties):  # type: ignore[no-untyped-def]
     """Return categories in ascending order along the axis of largest variance of their weights; ties by code."""
     n, K, codes = len(codes), len(sums), codes.copy()
     weights, mass = np.empty((n, K)), np.zeros(n)
     for i in range(n):
         for k in range(K):
             G, H = sums[k, first + codes[i], 0], sums[k, first + codes[i], 1]
-            weights[i, k] = _weight(G, H, cat_smooth, penalties)
+            weights[i, k] = _weight(G, H, smoothing, penalties)
             mass[i] += H
     total, axis, furthest = 0.0, np.zeros(K), -1.0
     for i in range(n):
@@ -274,7 +275,12 @@ def _candidates(sums, first, last, settings, penalties):  # type: ignore[no-unty
     sees_missing, present = _has_rows(sums, last), _present(sums, first, last, 0.0)
     if last - first < max_cat_to_onehot:
         return True, len(present) + sees_missing, len(present), present, present
-    named = _by_weight(sums, first, _present(sums, first, last, cat_smooth), cat_smooth, penalties)
+    H = 0.0
+    for k in range(len(sums)):
+        for slot in range(first, last + 1):
+            H += sums[k, slot, 1]
+    smoothing = bounded_smoothing(cat_smooth, H / len(sums))
+    named = _by_weight(sums, first, _present(sums, first, last, smoothing), smoothing, penalties)
     n = len(named)
     most = min(max_cat_threshold - 1, n)
     # Where no row is missing or in a category too light to be named, naming the other side is the same split.

@@ -86,7 +86,8 @@ def test_categories_too_many_for_bytes_are_walked(depth, n_names):
     rng = np.random.default_rng(1)
     names = pl.Series([f"c{i}" for i in rng.integers(0, n_names, 2000)])
     frame = pl.DataFrame({"x": rng.normal(size=2000), "c": names, "y": rng.normal(size=2000)})
-    model = fb.fit(frame, "y", n_estimators=3, max_depth=depth, min_child_weight=0, max_cat_threshold=n_names)
+    settings = {"min_child_weight": 0, "max_cat_threshold": n_names, "cat_smooth": 0}
+    model = fb.fit(frame, "y", n_estimators=3, max_depth=depth, **settings)
     are_few = len(Predictor(model.ensemble).arrays.edges[-1]) <= 253
     assert (Predictor(model.ensemble).byte_trees is not None) == are_few == (n_names < 253)
     assert (max(map(len, model.ensemble.trees)) > 255) == (depth == 9)

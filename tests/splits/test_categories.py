@@ -111,13 +111,15 @@ def scanned(histogram: np.ndarray, p: Penalties) -> float:
                 best = max(best, gain_of(histogram, ~np.isin(everything, right), p))
         return max(best, gain_of(histogram, everything < n, p))  # which XGBoost has where a category is absent
 
+    smoothing = min(p.cat_smooth, sum(histogram[:, 1]) / 20)
+
     def weight(c: int) -> float:
         G, H = histogram[c]
         if p.min_child_weight > H:
             return 0.0
-        return leaf_weight(G, H + p.cat_smooth, p.reg_lambda, p.reg_alpha, p.max_delta_step)
+        return leaf_weight(G, H + smoothing, p.reg_lambda, p.reg_alpha, p.max_delta_step)
 
-    order = sorted((c for c in present if histogram[c, 1] >= p.cat_smooth), key=weight)
+    order = sorted((c for c in present if histogram[c, 1] >= smoothing), key=weight)
     for size in range(1, min(p.max_cat_threshold - 1, len(order)) + 1):
         best = max(best, gain_of(histogram, ~np.isin(everything, order[:size]), p))  # missing left
         best = max(best, gain_of(histogram, np.isin(everything, order[-size:]), p))  # missing right
@@ -147,7 +149,8 @@ def test_the_gain_is_that_of_xgboosts_scan(seed, n_categories, missing, **option
     assert split.gain == pytest.approx(gain_of(histogram, split.goes_left(len(histogram)), penalties), rel=1e-9)
     if n_categories >= penalties.max_cat_to_onehot:
         assert len(split.categories) < penalties.max_cat_threshold
-        assert all(histogram[code, 1] >= penalties.cat_smooth for code in split.categories)
+        smoothing = min(penalties.cat_smooth, histogram[:, 1].sum() / 20)
+        assert all(histogram[code, 1] >= smoothing * (1 - 1e-9) for code in split.categories)
 
 
 @pytest.mark.parametrize("max_cat_threshold", [2, 17, 400])
@@ -165,6 +168,20 @@ def test_the_ends_of_many_categories_are_those_of_a_full_sort(max_cat_threshold,
     k = len(split.categories)
     assert split.missing_left == (sign == 1), "the other end gains more"
     assert set(split.categories) == set((order[:k] if split.missing_left else order[-k:]).tolist())
+
+
+@pytest.mark.parametrize("scale", [2.0**-4, 2.0**-12])
+def test_sets_of_categories_are_the_same_whatever_the_size_of_hessians(scale):
+    # G and H are sums of p - y and p(1 - p), which vanish alike where a rule is almost learnt.
+    penalties = Penalties(**FREE, max_cat_to_onehot=1, cat_smooth=3.0)
+    for seed in range(20):
+        histogram = random_histogram(seed, 7, missing=seed % 2 == 1)
+        assert histogram[:, 1].sum() < 20 * penalties.cat_smooth
+        of_all, of_little = best_split(histogram, penalties), best_split(histogram * scale, penalties)
+        assert of_all is not None
+        assert of_little is not None
+        assert of_little.categories == of_all.categories
+        assert of_little.gain == of_all.gain * scale
 
 
 def root_of(frame: pl.DataFrame, **options) -> dict:
@@ -195,12 +212,12 @@ def test_a_set_holds_fewer_categories_than_max_cat_threshold(tree_method):
 
 @METHODS
 def test_rare_categories_go_with_missing(tree_method):
-    # x and y are extreme but have two rows each; with a, b, c, d there are plenty.
-    s = ["a", "b", "c", "d"] * 10 + ["x", "x", "y", "y"]
-    y = [1.0, 1.0, 2.0, 2.0] * 10 + [50.0, 50.0, -50.0, -50.0]
+    # x and y are extreme but have two rows each, which is less than a twentieth of each node that splits.
+    s = ["a", "b", "c", "d"] * 40 + ["x", "x", "y", "y"]
+    y = [1.0, 1.0, 2.0, 2.0] * 40 + [50.0, 50.0, -50.0, -50.0]
     frame = pl.DataFrame({"s": s, "y": y})
     assert root_of(frame, tree_method=tree_method)["categories"] in (["x"], ["y"])
-    model = fb.fit(frame, "y", tree_method=tree_method, verbose=False, max_depth=4, **BY_HAND | {"cat_smooth": 3})
+    model = fb.fit(frame, "y", tree_method=tree_method, verbose=False, max_depth=2, **BY_HAND | {"cat_smooth": 3})
     named = {name for names in model.trees["categories"].drop_nulls() for name in names}
     assert named
     assert named <= set("abcd")

@@ -59,6 +59,7 @@ def category_candidates(sums, penalties, onehot, threshold, smooth):
         if sees_missing:
             yield len(present) + 1, 0, np.arange(n + 1) < n
         return
+    smooth = min(smooth, sums[:, :, 1].sum() / K / 20)
     named = [c for c in present if sums[:, c, 1].sum() >= smooth * K]
     vectors = np.array([[weight(*sums[k, c], smooth, penalties) for k in range(K)] for c in named]).reshape(-1, K)
     mass = sums[:, named, 1].sum(axis=0)
