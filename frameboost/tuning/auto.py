@@ -54,6 +54,8 @@ _LAST_ROWS = "last 20%"
 # predictions of all rows by thousands of trees take a tenth of the search.
 _ROWS_OF_BASELINE = 2_000
 _CHECKPOINT_EVERY = inspect.signature(fit).parameters["checkpoint_every"].default
+# Features have few values if each number of some rows has at most so many, and at least so many rows for each.
+_FEW_VALUES, _ROWS_OF_VALUES, _ROWS_OF_ONE = 16, 1_000, 10
 # Engines that leaves with slopes and leaves of all outputs go with; and arguments that recipes with a setting
 # do not go with.
 _WITH_SLOPES = ("auto", "numba", "polars", "duckdb")
@@ -178,9 +180,6 @@ def auto(
         planned, train = plan_with(planned.data, target, arguments | {"objective": _BINARY})
     features, roles = [feature.name for feature in planned.features], {name: arguments.get(name) for name in _ROLES}
     roles["group"] = planned.roles.get("qid")
-    plan = _plan(quality, arguments, _left_out(planned, arguments))
-    if not _is_of_classes(planned):
-        plan = plan.without_lead()
     if budget is not None:
         budget.check(planned.features)
     out_of_fold = OutOfFold(cast("LocalSource", planned.source))
@@ -188,6 +187,9 @@ def auto(
     n_rows = rows.count_rows()
     if n_rows < _FEWEST_ROWS:
         raise DataError(f"the data has {counted(n_rows, 'row')}; auto needs at least {_FEWEST_ROWS}")
+    plan = _plan(quality, arguments, _left_out(planned, arguments, rows, n_rows))
+    if not _is_of_classes(planned):
+        plan = plan.without_lead()
     groups = groups or planned.groups
     if time is None:
         plan = plan.with_folds(n_rows // 2 if groups is None else count_groups(rows, groups))
@@ -286,11 +288,11 @@ def _is_of_classes(planned: FitPlan) -> bool:
     return planned.objective in (_BINARY, *_OF_CLASSES)
 
 
-def _left_out(planned: FitPlan, options: Mapping[str, Any]) -> list[str]:
+def _left_out(planned: FitPlan, options: Mapping[str, Any], rows: LocalSource, n_rows: int) -> list[str]:
     """Return the settings that are skipped for this data.
 
     Linear leaves pay in regressions; vector leaves with several outputs and some numeric features; training without row
-    sampling in classifications with categorical features only.
+    sampling in classifications where each feature is categorical or has few values.
     """
     has_engine = options.get("engine", "auto") in _WITH_SLOPES
     are_categories = all(feature.type.is_categorical for feature in planned.features)
@@ -298,10 +300,17 @@ def _left_out(planned: FitPlan, options: Mapping[str, Any]) -> list[str]:
     suits = {
         "linear_tree": has_engine and planned.objective == "reg:squarederror" and len(planned.target) == 1,
         "multi_strategy": has_engine and has_outputs and not are_categories,
-        "subsample": _is_of_classes(planned) and are_categories,
+        "subsample": _is_of_classes(planned) and (are_categories or _have_few_values(planned, rows, n_rows)),
     }
     used = {name for name, value in options.items() if value is not None and value is not False}
     return [name for name, does in suits.items() if not does or name in options or _WITHOUT[name] & used]
+
+
+def _have_few_values(planned: FitPlan, rows: LocalSource, n_rows: int) -> bool:
+    """Whether no numeric feature has more than `_FEW_VALUES` values in some rows, as codes and ranks have."""
+    numbers = [feature.name for feature in planned.features if not feature.type.is_categorical]
+    some = rows.to_frame(numbers).gather_every(math.ceil(n_rows / _ROWS_OF_VALUES)).collect()
+    return all(values.n_unique() <= min(_FEW_VALUES, len(some) // _ROWS_OF_ONE) for values in some)
 
 
 def _plan(quality: int, options: Mapping[str, Any], left_out: Iterable[str]) -> Plan:

@@ -6,10 +6,10 @@ interactions. A mean gains more from different shapes of trees than from more mo
 good.
 
 With little noise other recipes may be far ahead: linear leaves follow smooth functions of numbers, vector leaves share
-what they learn from numbers between classes, and rules over categories are best learnt without sampling, and without
-smoothing, which outweighs the hessians of rows that are almost certain. They are tried only there, on one fold, and
-must win. There the missing rows of a fold cost more than a mean of five models gains, so they are then trained on all
-rows: errors are 4 to 45 % smaller, of two models or one in place of five.
+what they learn from numbers between classes, and rules over categories and codes are best learnt without sampling, and
+without smoothing, which outweighs the hessians of rows that are almost certain. They are tried only there, on one fold,
+and must win. There the missing rows of a fold cost more than a mean of five models gains, so they are then trained on
+all rows: errors are 4 to 45 % smaller, of two models or one in place of five.
 """
 
 from __future__ import annotations

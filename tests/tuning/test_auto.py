@@ -379,7 +379,11 @@ def test_where_there_is_little_noise_other_trees_may_win_a_race():
     codes = rng.integers(0, 4, (300, 3))
     rule = pl.DataFrame([pl.Series(f"s{k}", [f"v{code}" for code in codes[:, k]]) for k in range(3)])
     rule = rule.with_columns(y=pl.Series((codes[:, 0] + codes[:, 1]) % 3 == 0))
-    assert trials_of(rule, n_estimators=60).keys() == {"all rows", "all rows, shallow", "all rows, leafwise", mixed}
+    without_sampling = {"all rows", "all rows, shallow", "all rows, leafwise", mixed}
+    assert trials_of(rule, n_estimators=60).keys() == without_sampling
+    of_codes = pl.DataFrame(codes, schema=["a", "b", "c"]).with_columns(rule["y"])
+    assert trials_of(of_codes, n_estimators=60).keys() == without_sampling
+    assert "all rows" not in trials_of(of_codes.with_columns(d=x["a"]), n_estimators=60)
 
 
 @pytest.mark.slow
