@@ -14,6 +14,7 @@ the common parts of engines over frames: evaluation of labels, metrics and terms
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from functools import lru_cache, reduce
 
@@ -383,17 +384,14 @@ def child_of_row(
     """
     largest = max((child for _, *children in splits.values() for child in children), default=0)
     kind = next(kind for kind, most in _LARGEST.items() if max(largest, _LARGEST[node.dtype]) <= most)
-    node = node.cast(kind)
-
-    def child(split: Split, left: int, right: int) -> pl.Expr:
-        return pl.when(goes_left(split)).then(_number(left, kind)).otherwise(_number(right, kind))
-
+    # One truth value a row, then a lookup: a CASE would copy all rows for each split.
     before = pl.col("node")
-    after = reduce(
-        lambda other, move: pl.when(before == _number(move[0], kind)).then(child(*move[1])).otherwise(other),
-        splits.items(),
-        before,
-    )
+    are_left = [(before == _number(parent, node.dtype)) & goes_left(split) for parent, (split, *_) in splits.items()]
+    is_left = reduce(operator.or_, are_left, pl.lit(value=False)).fill_null(value=False)
+    child_of = np.repeat(np.arange(max(largest, node.to_numpy().max(initial=0)) + 1), 2)  # a node without split stays
+    for parent, (_, *children) in splits.items():
+        child_of[2 * parent : 2 * parent + 2] = children[::-1]
+    after = pl.lit(pl.Series(child_of, dtype=kind)).gather(before.cast(pl.UInt32) * 2 + is_left.cast(pl.UInt32))
     rows = pl.concat([columns, node.to_frame()], how="horizontal")
     return rows.lazy().select(after.alias("node")).collect().to_series()
 
