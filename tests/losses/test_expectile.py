@@ -1,4 +1,4 @@
-"""``reg:expectileerror``: by hand, by what defines an expectile, and as XGBoost 3.3 and newer train it."""
+"""``reg:expectileerror``: by hand and by what defines an expectile."""
 
 import numpy as np
 import polars as pl
@@ -8,13 +8,10 @@ import frameboost as fb
 
 xgboost = pytest.importorskip("xgboost")
 
-from tests.support.objectives import FEATURES, Case, labelled_rows, matrix, train_xgboost  # noqa: E402, imports xgboost
+from tests.support.objectives import FEATURES, labelled_rows  # noqa: E402, imports xgboost
 
 ROWS = pl.DataFrame({"x": [0, 1, 2], "y": [0.0, 4.0, 8.0]})
 PLAIN = {"objective": "reg:expectileerror", "learning_rate": 1, "reg_lambda": 0, "min_child_weight": 0}
-IN_XGBOOST = pytest.mark.skipif(
-    tuple(map(int, xgboost.__version__.split(".")[:2])) < (3, 3), reason="XGBoost has expectiles from 3.3 on"
-)
 
 
 def test_one_tree_by_hand():
@@ -85,34 +82,3 @@ def test_levels_of_several_targets_are_one(name):
     np.testing.assert_allclose(both.history[f"train_{name}"], of_each, rtol=1e-12)
     with pytest.raises(fb.ParameterError, match=r"takes one target, not 2$"):
         fb.fit(rows, ["amount", "twice"], **{f"{name}_alpha": [0.2, 0.8]}, **shape)
-
-
-@IN_XGBOOST
-@pytest.mark.parametrize("weight", [None, "w"])
-def test_trees_scores_and_metrics_are_xgboosts(weight, tmp_path):
-    case, rows = Case("reg:expectileerror", "amount", {"expectile_alpha": 0.7}), labelled_rows()
-    data = matrix(case, rows, weight)
-    booster, history = train_xgboost(case, data, 5, watched=[(data, "train")], max_depth=4)
-    model = fb.fit(
-        rows, "amount", features=FEATURES, weight=weight, objective=case.objective, **case.parameters, n_estimators=5,
-        max_depth=4, tree_method="exact", eval_metric="expectile",
-    )  # fmt: skip
-    np.testing.assert_allclose(model.predict(rows), booster.predict(data), rtol=1e-5, atol=1e-5)
-    np.testing.assert_allclose(model.history["train_expectile"], history["train"]["expectile"], rtol=1e-5)
-    # Both ways through a file.
-    read = fb.from_xgboost(booster)
-    assert (read.objective, read.parameters["expectile_alpha"]) == ("reg:expectileerror", [0.7])
-    given = rows.select(pl.col(name).alias(feature) for name, feature in zip(FEATURES, read.features, strict=True))
-    np.testing.assert_allclose(read.predict(given), booster.predict(data), rtol=1e-6, atol=1e-6)
-    model.to_xgboost(tmp_path / "m.json")
-    back = xgboost.Booster(model_file=tmp_path / "m.json")
-    found = back.predict(xgboost.DMatrix(rows.select(FEATURES)))
-    np.testing.assert_allclose(found, model.predict(rows), rtol=1e-5, atol=1e-5)
-
-
-@IN_XGBOOST
-def test_several_expectiles_of_xgboost_are_refused():
-    case = Case("reg:expectileerror", "amount", {"expectile_alpha": [0.2, 0.8]})
-    booster, _ = train_xgboost(case, matrix(case, labelled_rows()), 2, tree_method="hist")
-    with pytest.raises(fb.ParameterError, match=r"^XGBoost's models of 2 expectiles are not read"):
-        fb.from_xgboost(booster)
