@@ -63,7 +63,7 @@ class OneWorkerForEachServer(LoadScopeScheduling):
 
     def _split_scope(self, nodeid):
         server = re.search(r"(\w+)@server\b", nodeid)  # see `tests.support.warehouses.databases`
-        cluster = re.match(r"tests/engines/(dask|spark)/test_(dask|partitions|spark)\.py", nodeid)
+        cluster = re.match(r"tests/engines/(dask|spark)/test_(dask|limits|partitions|spark)\.py", nodeid)
         if _BESIDE_OPENING in nodeid or _OPENED in nodeid:
             return _OPENED
         if _WITHOUT_KERNELS.search(nodeid) or _BESIDE_SPARK.match(nodeid):

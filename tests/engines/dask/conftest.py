@@ -6,7 +6,7 @@ import signal
 import pytest
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")  # its processes take CPU seconds also while they have no work
 def cluster():
     dask, distributed = pytest.importorskip("dask"), pytest.importorskip("distributed")
     with (
