@@ -15,7 +15,7 @@ import polars as pl
 
 from frameboost.api import fit, plan_with
 from frameboost.checks.arguments import BY_NAME, checked
-from frameboost.checks.messages import counted, shown
+from frameboost.checks.messages import counted, reason, shown
 from frameboost.data.fingerprints import hash_of_query
 from frameboost.data.held_out import LastRows, count_groups, fold_parts
 from frameboost.data.opening import open_source
@@ -220,7 +220,10 @@ def auto(
     n_threads = arguments.get("n_jobs") or available_cores() if at_once > 1 else None
     folder = None if checkpoint is None else Path(checkpoint)
     if folder is not None:
-        folder.mkdir(parents=True, exist_ok=True)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise ParameterError(f"checkpoint {shown(str(folder))} can't be a folder: {reason(error)}") from error
     n_rivals = sum(map(len, plan.rivals)) + (plan.lead is not None)
     with steps(len(plan.recipes) * len(folds) + n_rivals, verbose=verbose) as tell:
         search = Trials(
