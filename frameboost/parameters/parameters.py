@@ -81,8 +81,6 @@ def declared(default: Any, doc: str, *, low: float | None = None, above: float |
 
 def checked(item: Field[Any], hint: Any, value: Any) -> Any:
     """Return ``value`` in the parameter's type, or raise `ParameterError`."""
-    if value is item.default:  # as most are
-        return value
     if item.metadata["read"] is not None:
         return item.metadata["read"](value)
     if typing.get_origin(hint) is Literal:
@@ -842,8 +840,10 @@ class Parameters:
 
     def __post_init__(self) -> None:
         hints = _hints()
-        for item in fields(self):
-            object.__setattr__(self, item.name, checked(item, hints[item.name], getattr(self, item.name)))
+        for item in _items():
+            value = getattr(self, item.name)
+            if value is not item.default:  # as few are
+                object.__setattr__(self, item.name, checked(item, hints[item.name], value))
         if self.tree_method == "auto":
             object.__setattr__(self, "tree_method", "hist")
         for is_refused, message in _REFUSED_TOGETHER:
@@ -860,7 +860,7 @@ class Parameters:
     @classmethod
     def from_keywords(cls, keywords: dict[str, Any]) -> Parameters:
         """Return the parameters of these keywords, or raise `ParameterError` with the nearest name."""
-        known = {item.name for item in fields(cls)}
+        known = {item.name for item in _items()}
         for name in keywords:
             if name not in known:
                 raise ParameterError(f"unknown parameter {shown(name)}{_suggestion(name, known)}")
@@ -868,12 +868,12 @@ class Parameters:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the parameters by name."""
-        return {item.name: getattr(self, item.name) for item in fields(self)}
+        return {item.name: getattr(self, item.name) for item in _items()}
 
     def shaping(self) -> dict[str, Any]:
         """Return the parameters that the model depends on; not the number of threads, for example."""
         values = self.as_dict()
-        shaping = {item.name: values[item.name] for item in fields(self) if item.metadata["shapes_model"]}
+        shaping = {item.name: values[item.name] for item in _items() if item.metadata["shapes_model"]}
         return {name: list(value) if isinstance(value, tuple) else value for name, value in shaping.items()}
 
 
@@ -947,6 +947,12 @@ _REFUSED_TOGETHER: tuple[tuple[Callable[[Parameters], bool], str], ...] = (
         for is_refused, why in _REFUSED_WITH_VECTOR_LEAVES
     ),
 )
+
+
+@cache
+def _items() -> tuple[Field[Any], ...]:
+    """Return the declarations of the parameters; cached, as every fit and every file that is read asks for them."""
+    return fields(Parameters)
 
 
 @cache
