@@ -17,6 +17,8 @@ from frameboost.training.open_nodes import OpenNode, Ranked
 
 __all__ = ["nodes_ahead", "undo_splits"]
 
+_AFTER_ALL = 1 << 62  # a number beyond those of nodes that wait
+
 
 def nodes_ahead(waiting: Sequence[Ranked], budget: int) -> list[OpenNode]:
     """Return the nodes to split ahead of their turn, in the expected order.
@@ -26,7 +28,7 @@ def nodes_ahead(waiting: Sequence[Ranked], budget: int) -> list[OpenNode]:
     would not happen, as unknown children have larger gains.
     """
     heap, ahead = list(waiting), []
-    number = itertools.count(max((number for _, number, _ in waiting), default=0) + 1)
+    number = itertools.count(_AFTER_ALL)
     for _ in range(-(-budget // 3)):
         if not heap:
             break
