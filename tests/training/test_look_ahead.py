@@ -59,9 +59,9 @@ def test_the_tree_is_the_same(frame, monkeypatch, more):
     for name, engine in (("polars", PolarsEngine), ("numba", MemoryEngine)):
         batches = []
 
-        def apply_splits(self, moves, original=engine.apply_splits, batches=batches):
-            batches.append(len(moves))
-            original(self, moves)
+        def apply_splits(self, splits, original=engine.apply_splits, batches=batches):
+            batches.append(len(splits))
+            original(self, splits)
 
         monkeypatch.setattr(engine, "apply_splits", apply_splits)
         found = fb.fit(frame, "y", engine=name, **options)
