@@ -295,7 +295,7 @@ def _left_out(planned: FitPlan, options: Mapping[str, Any], rows: LocalSource, n
     """Return the settings that are skipped for this data.
 
     Linear leaves pay in regressions; vector leaves with several outputs and some numeric features; training without row
-    sampling in classifications where each feature is categorical or has few values.
+    sampling where each feature is categorical or has few values.
     """
     has_engine = options.get("engine", "auto") in _WITH_SLOPES
     are_categories = all(feature.type.is_categorical for feature in planned.features)
@@ -303,7 +303,7 @@ def _left_out(planned: FitPlan, options: Mapping[str, Any], rows: LocalSource, n
     suits = {
         "linear_tree": has_engine and planned.objective == "reg:squarederror" and len(planned.target) == 1,
         "multi_strategy": has_engine and has_outputs and not are_categories,
-        "subsample": _is_of_classes(planned) and (are_categories or _have_few_values(planned, rows, n_rows)),
+        "subsample": are_categories or _have_few_values(planned, rows, n_rows),
     }
     used = {name for name, value in options.items() if value is not None and value is not False}
     return [name for name, does in suits.items() if not does or name in options or _WITHOUT[name] & used]

@@ -393,6 +393,8 @@ def test_where_there_is_little_noise_other_trees_may_win_a_race():
     of_codes = pl.DataFrame(codes, schema=["a", "b", "c"]).with_columns(rule["y"])
     assert trials_of(of_codes, n_estimators=60).keys() == without_sampling
     assert "all rows" not in trials_of(of_codes.with_columns(d=x["a"]), n_estimators=60)
+    score = of_codes.with_columns(y=10.0 * (pl.col("a") == pl.col("b")) * (pl.col("c") > 1) + 3 * pl.col("a"))
+    assert trials_of(score, n_estimators=60).keys() >= {"linear, depth 4", *without_sampling}
 
 
 @pytest.mark.slow
