@@ -156,11 +156,18 @@ class FrameColumns:
             problem = f"has {len(values):,} rows, where there were {self.n_rows:,} before"
         raise DataError(f"column {shown(name)} {problem}; files must not change while they are trained on")
 
+    def _some_values(self, number: int, rows: pl.Series) -> pl.Series:
+        """Return the physical values of a held feature in some rows; to convert all of them may take longer."""
+        if number in self._physical:
+            return self._physical[number][rows]
+        return physical_values(self._held[str(number)][rows], self.features[number].type)
+
     def rare_values(self, number: int) -> RareValues | None:
         """Return a feature's `rare_values`, cached until `drop`."""
         if number in self._rare:
             return self._rare[number]
-        rare = rare_values(self.features[number], self.values(number))
+        feature = self.features[number]
+        rare = None if feature.type.is_categorical else rare_values(feature, self.values(number))
         if self._storage.holds_columns:
             self._rare[number] = rare
         return rare
@@ -169,6 +176,8 @@ class FrameColumns:
         """See `FeatureColumns.count_missing`."""
 
         def count(number: int) -> int:
+            if self._storage.holds_columns and self.features[number].type.name == "string":
+                return self._held[str(number)].null_count()  # categories of polars are converted where they are needed
             values = self.values(number)
             if self._storage.holds_columns:
                 self.rare_values(number)  # while the column is in the cache of the processor
@@ -239,7 +248,7 @@ class FrameColumns:
                 of_common: Codes = np.empty(1, np.uint32)
                 bin_array(bins[number], np.array([rare.common]), of_common)
                 return int(of_common[0])
-            counts = np.bincount(coded(bins[number], self.values(number)[spaced]))
+            counts = np.bincount(coded(bins[number], self._some_values(number, spaced)))
             code = int(counts.argmax())
             return code if counts[code] >= (1 - MAX_ENTRIES) * counts.sum() else -1
 
