@@ -52,6 +52,7 @@ __all__ = [
     "find_roles",
     "hint_of_classes",
     "labelled_columns",
+    "missing_labels",
     "numbers_of_leaves",
     "open_labelled",
     "pick_features",
@@ -320,12 +321,17 @@ def _check_summary(summary: dict[str, float], n_rows: int, loss: Loss, roles: Ma
             raise DataError(offset.message(column, int(wrong), n_rows))
 
 
+def missing_labels(target: str, missing: int, n_rows: int) -> DataError:
+    """Return the error about rows without a label."""
+    if missing == n_rows:
+        return DataError(f"target {shown(target)} has no label in any row")
+    return DataError(f"target {shown(target)} is NULL or NaN in {missing:,} of {n_rows:,} rows; drop those rows first")
+
+
 def _check_labels(loss: Loss, label: str, target: str, summary: dict[str, float], n_rows: int) -> None:
     lowest, highest = summary[f"{label}_lowest"], summary[f"{label}_highest"]
     if missing := int(summary[f"{label}_missing"]):
-        raise DataError(
-            f"target {shown(target)} is NULL or NaN in {missing:,} of {n_rows:,} rows; drop those rows first"
-        )
+        raise missing_labels(target, missing, n_rows)
     if math.isinf(lowest) or math.isinf(highest):
         raise DataError(f"target {shown(target)} holds an infinite value; every label must be finite")
     if max(-lowest, highest) > _LARGEST:

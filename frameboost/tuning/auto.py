@@ -40,6 +40,7 @@ from frameboost.prediction.predictor import Predictor
 from frameboost.runtime.progress import steps
 from frameboost.runtime.workers import available_cores, require_numba
 from frameboost.schema.types import column
+from frameboost.training.data_checks import missing_labels
 from frameboost.tuning.blending import HeldOutMargins, blend
 from frameboost.tuning.recipes import PLANS, Plan, Recipe, distinct
 from frameboost.tuning.trials import MOST_READ, Deadline, Fold, Trial, Trials
@@ -467,10 +468,7 @@ def _check_labels(source: LocalSource, targets: Sequence[str], n_rows: int) -> l
     for target in targets:
         lowest, highest, present = _range(source, target)
         if present < n_rows:
-            raise DataError(
-                f"target {shown(target)} is NULL or NaN in {n_rows - present:,} of {n_rows:,} rows; drop those rows "
-                "first"
-            )
+            raise missing_labels(target, n_rows - present, n_rows)
         if lowest != highest:
             varying.append(target)
     return varying

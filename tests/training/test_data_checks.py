@@ -50,9 +50,9 @@ NO_COLUMNS = "target column 'y' is not in the data, which has no columns$"
 @cases(("data", "options", "message"), [
     (good().with_columns(y=pl.Series([0, 1, 2, 1_000_000])), {"objective": "multi:softprob"},
      "target 'y' holds 1000000, and objective 'multi:softprob' has a class for"),
-    (NO_TYPE, {}, "target 'y' is NULL or NaN in 2 of 2 rows; drop those rows first$"),
+    (NO_TYPE, {}, "target 'y' has no label in any row$"),
     (duckdb.connect().sql("SELECT i AS x, NULL AS y FROM range(2) AS r(i)"), {},
-     "target 'y' is NULL or NaN in 2 of 2 rows; drop those rows first$"),
+     "target 'y' has no label in any row$"),
     (pl.DataFrame(), {}, NO_COLUMNS), (pl.LazyFrame(), {}, NO_COLUMNS), (pd.DataFrame(), {}, NO_COLUMNS),
 ])  # fmt: skip
 def test_targets_that_are_none_are_refused(data, options, message):

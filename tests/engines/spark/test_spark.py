@@ -211,7 +211,7 @@ def bad_input(spark):
 def test_what_is_refused_leaves_nothing_behind(found):
     found, n_jobs = found
     starts = [
-        "DataError: target 'amount' is NULL or NaN in 600 of 600 rows; drop those rows first",
+        "DataError: target 'amount' has no label in any row",
         "ClusterError: the Spark job that holds the rows has ended: [USER_RAISED_EXCEPTION] no luck",
         "ClusterError: the Spark job that holds the rows has ended: ValueError: column 'x' holds text that is not",
         "DataError: feature 'x' has type map<int,int>, which can't be split on",
