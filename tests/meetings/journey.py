@@ -217,7 +217,7 @@ def _check_learnt(journey: _Journey, model: fb.Model) -> None:
         assert np.corrcoef(predictions[:, 0], labels["y"].to_numpy())[0, 1] > 0.5
     elif label in ("two strings", "Boolean", "three numbers"):
         right = np.mean([str(a) == str(b) for a, b in zip(model.predict(given, "class"), labels["y"], strict=True)])
-        assert right > (0.45 if is_small else 0.75), f"{right:.0%} of the labels are predicted"
+        assert right > (0.4 if is_small else 0.75), f"{right:.0%} of the labels are predicted"
     elif journey["loss"] == "quantiles":
         below = (labels["y"].to_numpy()[:, None] < predictions).mean(axis=0)
         assert below[0] < 0.35 and below[2] > 0.65, below
