@@ -52,8 +52,8 @@ TESTED_OTHERWISE = {
         "model/test_calibration": "pool_adjacent_violators",  # scikit-learn's isotonic regression
         "model/test_explain": "add_interactions add_shap add_steps link_nodes",  # tests.support.naive_shap
         "runtime/test_team": "do_alone serve share_out",  # every item is counted
-        "splits/test_categories": "category_histogram category_room ends_by_weight named_categories "
-        "present_categories scan_categories sort_codes",  # all subsets of the categories, and a full sort
+        "splits/test_categories": "bounded_smoothing category_histogram category_room ends_by_weight named_categories "
+        "present_categories scan_categories smoothing_of sort_codes",  # all subsets of the categories, and a full sort
         "splits/test_gain": "leaf_score leaf_weight",  # the objective, minimised by brute force
         "splits/test_kernels": "best_score split_gain",
         "splits/test_scans": "category_candidates scan_bounded_numbers",  # by hand, and `scan_numbers`
