@@ -393,6 +393,7 @@ class _TableReader:
         self._used = [feature.name for feature in trees.arrays.features]
         self._dtypes = [schema[name] for name in self._used]
         self._all_dtypes = schema.dtypes()
+        self._has_times = any(dtype.is_temporal() for dtype in self._all_dtypes)  # not all of which Python can hold
         index = {name: i for i, name in enumerate(schema)}
         # The values of a row that the model reads, and those that trees use.
         self._features_of, self._used_of = (getter([index[name] for name in names]) for names in (types, self._used))
@@ -453,7 +454,7 @@ class _TableReader:
         numbers = self._trees.number_trees if self._is_plain else None
         if numbers is None:
             return None
-        if has_all and len(frame) * frame.width > _AS_COLUMN * len(self._used):
+        if has_all and (self._has_times or len(frame) * frame.width > _AS_COLUMN * len(self._used)):
             frame, has_all = frame[self._used], False
         rows = frame.rows()
         features, used = (self._features_of, self._used_of) if has_all else (tuple, tuple)
@@ -468,7 +469,7 @@ class _TableReader:
 
     def _codes_of_few(self, frame: pl.DataFrame) -> npt.NDArray[np.unsignedinteger] | None:
         """Return the codes of a few rows with strings; None if they must be read column by column."""
-        if len(frame) * frame.width > _MAX_VALUES and len(frame) > 1:
+        if self._has_times or (len(frame) * frame.width > _MAX_VALUES and len(frame) > 1):
             return None
         rows, few = [*map(self._features_of, frame.rows())], self._trees.few_rows
         if not self._trees.fine_features and (codes := few.codes(rows, may_be_none=False)) is not None:

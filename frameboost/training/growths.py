@@ -15,7 +15,7 @@ from frameboost.ensemble.ensemble import Ensemble
 from frameboost.errors import DataError
 from frameboost.expressions.draws import draw_key
 from frameboost.expressions.expression import Expression
-from frameboost.expressions.grid import Aggregate, Rounded, Scalar, rounded, rounded_on
+from frameboost.expressions.grid import Aggregate, Rounded, Scalar, grid_offset, rounded, rounded_on
 from frameboost.losses.loss import Loss
 from frameboost.parameters.parameters import Parameters, shrinkage_of
 from frameboost.splits.split import Stats
@@ -287,13 +287,14 @@ def _gradient_bound(rows: Rows, outputs: Sequence[int], parameters: Parameters) 
     expected = parameters.subsample * rows.n_rows
     offset = rounded(rows, {"size": Expression(size, names)})["size"].offset
     total = rows.aggregate({"size": Aggregate("sum", Rounded(Expression(size, names), offset))})["size"]
+    of_ones = grid_offset(1.0, rows.n_rows)
     bound, sure, rest = math.inf, 0.0, total or 0.0
     while rest > 0 and sure < expected and rest / (expected - sure) < bound:
         bound = rest / (expected - sure)
         are_sure = Expression(f"CASE WHEN {size} >= {bound!r} THEN 1 ELSE 0 END", names)
         others = Expression(f"CASE WHEN {size} >= {bound!r} THEN 0 ELSE {size} END", names)
         sums = rows.aggregate({
-            "sure": Aggregate("sum", Rounded(are_sure, 0.0)),  # whole numbers need no grid
+            "sure": Aggregate("sum", Rounded(are_sure, of_ones)),
             "rest": Aggregate("sum", Rounded(others, offset)),
         })  # fmt: skip
         sure, rest = sums["sure"] or 0.0, sums["rest"] or 0.0

@@ -346,7 +346,7 @@ def test_what_is_no_predicate_is_refused_with_the_words_of_a_database(predicate)
     (ODD.drop("n"), "column 'n' is not in 'valid', the held-out data"),
     (ODD.cast({"n": pl.Int8}), "feature 'n' has type Int8 in 'valid', the held-out data, but Int64 in training"),
     (ODD.cast({"y": pl.String}), "column 'y' has type String in 'valid', the held-out data; it must be numeric"),
-    (ODD.with_columns(y=pl.lit(None, pl.Float64)), "target 'y' is NULL or NaN in 90 of 90 rows"),
+    (ODD.with_columns(y=pl.lit(None, pl.Float64)), "target 'y' has no label in any row"),
     (ODD.with_columns(w=-pl.col("w")), "weight 'w' holds negative values"),
     ({"a": ODD, "b": ODD.drop("n")}, "column 'n' is not in 'b', the held-out data"),
 ])  # fmt: skip
