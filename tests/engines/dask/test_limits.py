@@ -21,7 +21,8 @@ from tests.support.mapped_files import mapped_files
 distributed = pytest.importorskip("distributed")
 
 N_FEATURES, N_ROWS = 28, 400_000
-LIMIT = 450_000_000
+ROOM = 40_000_000  # of a worker until it pauses, less than the rows need
+PAUSES = 0.8
 
 
 @pytest.fixture(scope="module")
@@ -34,35 +35,42 @@ def files(tmp_path_factory):
     return folder / "*.parquet"
 
 
-def peak_memory() -> int:
+def memory(kind: str) -> int:
     lines = Path("/proc/self/status").read_text().splitlines()
-    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM:"))
+    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(f"{kind}:"))
+
+
+def cluster_of(limit: int) -> distributed.LocalCluster:
+    return distributed.LocalCluster(
+        n_workers=1, threads_per_worker=1, memory_limit=limit, dashboard_address=":0", silence_logs=50
+    )
 
 
 @pytest.mark.slow
 def test_a_worker_that_cannot_hold_its_rows_keeps_them_in_files(files):
     options = {"objective": "binary:logistic", "n_estimators": 1, "max_depth": 3, "verbose": False}
-    with (
-        distributed.LocalCluster(
-            n_workers=1, threads_per_worker=1, memory_limit=LIMIT, dashboard_address=":0", silence_logs=50
-        ) as cluster,
-        distributed.Client(cluster) as client,
-    ):
+    # A process with all libraries takes another share of the same memory on each machine.
+    with cluster_of(4_000_000_000) as cluster, distributed.Client(cluster) as client:
+        fb.fit(pl.read_parquet(files, n_rows=1_000), "y", engine=fb.Dask(client), **options)
+        limit = int((max(client.run(memory, "VmRSS").values()) + ROOM) / PAUSES)
+    with cluster_of(limit) as cluster, distributed.Client(cluster) as client:
         before, seen = client.run(mapped_files), []
         model = fb.fit(
             files, "y", engine=fb.Dask(client), callbacks=[lambda *_: seen.append(client.run(mapped_files))], **options
         )
-        peaks = client.run(peak_memory)
+        peaks = client.run(memory, "VmHWM")
         # Of ten times the rows, one shard needs more than there is, which is told before a row is read.
         with pytest.raises(fb.ClusterError) as error:
             fb.fit([pl.scan_parquet(files)] * 10, "y", engine=fb.Dask(client, shards=1), **options)
-        assert client.run(peak_memory) == peaks
+        assert client.run(memory, "VmHWM") == peaks
     assert before.keys() == peaks.keys()  # it is the process that it was
     assert all(counts[worker] > before[worker] for counts in seen for worker in before)
-    assert max(peaks.values()) < 0.95 * LIMIT
+    assert max(peaks.values()) < 0.95 * limit
     assert model == fb.fit(files, "y", **options)
     says = str(error.value)
-    assert says.startswith("a worker of the Dask cluster has memory_limit=450 MB, of which its process takes ")
+    assert says.startswith(
+        f"a worker of the Dask cluster has memory_limit={limit / 1e6:.0f} MB, of which its process takes "
+    )
     assert "; 4,000,000 rows of 28 features need " in says
     assert " more, and Dask ends a worker at 95% of its limit; set memory_limit='" in says
 
