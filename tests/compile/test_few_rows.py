@@ -222,3 +222,24 @@ def test_trees_without_a_split_score_tables_of_any_columns():
             few.select("x", "s").to_arrow(),
         ):
             assert model.predict(data).to_list() == [2.0] * n
+
+
+@pytest.fixture(scope="module")
+def with_times():
+    rng, n = np.random.default_rng(0), 200
+    return pl.DataFrame({
+        "x": rng.normal(size=n), "s": rng.choice(["a", "b", "c"], n), "d": rng.integers(0, 9_000, n),
+        "t": rng.integers(0, 10**12, n), "y": rng.normal(size=n),
+    }).with_columns(pl.col("d").cast(pl.Date), pl.col("t").cast(pl.Datetime("ms")))  # fmt: skip
+
+
+@pytest.mark.parametrize("features", [["x"], ["s"], ["x", "s"], ["x", "d"], ["s", "d"], ["t"]], ids="+".join)
+@pytest.mark.parametrize("form", ["frame", "lazy frame", "Arrow"])
+def test_rows_of_any_time_are_scored_alike_alone_and_among_many(with_times, features, form):
+    # After the year 9999 and before 1 of dates and timestamps, in columns that the model reads or does not.
+    days = pl.Series([3_000_000, 2**31 - 1, -(2**31)], dtype=pl.Int32).cast(pl.Date)
+    times = pl.Series([2**63 - 1, -(2**63), 5]).cast(pl.Datetime("ms"))
+    far = with_times.head(3).with_columns(days.alias("d"), times.alias("t"))
+    model = fb.fit(with_times, "y", features=features, n_estimators=5, verbose=False)
+    few = {"frame": far, "lazy frame": far.lazy(), "Arrow": far.to_arrow()}[form]
+    assert model.predict(few).to_list() == model.predict(pl.concat([far] * 20)).to_list()[:3]
