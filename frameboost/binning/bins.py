@@ -412,10 +412,9 @@ def thresholds_between(below: npt.ArrayLike, values: npt.ArrayLike) -> FloatArra
 
 
 def _thresholds_between(below: FloatArray, values: FloatArray) -> FloatArray:
-    low, high = np.asarray(below, np.float64), np.asarray(values, np.float64)
     # A number beyond float32 is infinite in it, so the threshold is within, if one of the two is.
-    furthest = np.where(np.minimum(np.abs(low), np.abs(high)) < _LARGEST_SINGLE, _LARGEST_SINGLE, _LARGEST)
-    low, high = np.maximum(low, -furthest), np.minimum(high, furthest)
+    furthest = np.where(np.minimum(np.abs(below), np.abs(values)) < _LARGEST_SINGLE, _LARGEST_SINGLE, _LARGEST)
+    low, high = np.maximum(below, -furthest), np.minimum(values, furthest)
     with np.errstate(over="ignore"):
         low32, high32 = (ends.astype(np.float32).astype(np.float64) for ends in (low, high))
     may_be_value = ((np.floor(low) == low) & (np.floor(high) == high)) | (high == 0.0)
@@ -435,7 +434,7 @@ def _thresholds_between(below: FloatArray, values: FloatArray) -> FloatArray:
         if len(left):
             results[left] = _shortest(*(each[left] for each in gap))
     # Between the largest float and infinity there is nothing but the latter.
-    return np.where(np.isnan(results), np.asarray(values, np.float64), results) + 0.0
+    return np.where(np.isnan(results), values, results) + 0.0
 
 
 def _half_step(numbers: FloatArray) -> FloatArray:

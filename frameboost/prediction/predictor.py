@@ -459,13 +459,17 @@ class _TableReader:
         rows = frame.rows()
         features, used = (self._features_of, self._used_of) if has_all else (tuple, tuple)
         expected = self._all_dtypes if has_all else self._dtypes
+
+        def are_numbers() -> bool:
+            types = map(type, chain.from_iterable(map(features, rows)))
+            return not self._trees.fine_features and {float, int}.issuperset(types)
+
         # The types of one row's values are read faster than those of its columns.
-        is_known = len(rows) > 1 and self._are_the_types(frame.dtypes, expected)
-        if not is_known and not self._trees.fine_features:
-            is_known = {float, int}.issuperset(map(type, chain.from_iterable(map(features, rows))))
-        if is_known or (len(rows) == 1 and self._are_the_types(frame.dtypes, expected)):
-            return numbers.margins([*map(used, rows)])
-        return None
+        if len(rows) == 1:
+            is_known = are_numbers() or self._are_the_types(frame.dtypes, expected)
+        else:
+            is_known = self._are_the_types(frame.dtypes, expected) or are_numbers()
+        return numbers.margins([*map(used, rows)]) if is_known else None
 
     def _codes_of_few(self, frame: pl.DataFrame) -> npt.NDArray[np.unsignedinteger] | None:
         """Return the codes of a few rows with strings; None if they must be read column by column."""

@@ -459,8 +459,8 @@ class TreeColumns:
             self.categories[np.repeat(has_categories, self.categories_size)],
         )  # fmt: skip
 
-    def shared_splits(self) -> tuple[TreeColumns, npt.NDArray[np.float64], IntArray] | None:
-        """Return the splits that trees of all outputs share, as vector leaves do; None if they do not.
+    def with_vector_leaves(self) -> tuple[TreeColumns, npt.NDArray[np.float64], IntArray] | None:
+        """Return one tree in place of those of all outputs, if these share their splits; None if they do not.
 
         Returns
         -------

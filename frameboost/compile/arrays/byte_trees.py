@@ -26,7 +26,7 @@ import polars as pl
 
 from frameboost.binning.arrays import Codes, padded
 from frameboost.binning.codes import code_expr
-from frameboost.compile.arrays.flat_trees import FloatArray, IntArray, TreeArrays
+from frameboost.compile.arrays.flat_trees import FloatArray, IntArray, TreeArrays, first_margins
 from frameboost.compile.arrays.score_kernels import (
     BOUND,
     BYTES,
@@ -446,9 +446,7 @@ class ByteScorer:
     def _margins(
         self, n_rows: int, write: _Write, base_margins: Sequence[float | FloatArray], workers: Workers
     ) -> list[FloatArray]:
-        margins = np.empty((len(base_margins), n_rows))
-        for sums, base in zip(margins, base_margins, strict=True):
-            sums[:] = base
+        margins = first_margins(base_margins, n_rows)
 
         def score(rows: tuple[int, int]) -> None:
             start, stop = rows
@@ -578,7 +576,7 @@ class BatchScorer:
             pairs = zip(names, self._in_frames, strict=True)
             frame = pl.DataFrame([pl.Series(name, pl.from_arrow(batches[self._at[i]])) for name, i in pairs])
             self._scorer.write_codes(frame, codes)
-        margins = np.repeat(np.array(self._base_margins, np.float64)[:, np.newaxis], n_rows, axis=1)
+        margins = first_margins(self._base_margins, n_rows)
         self._trees.add_leaves(codes, margins, 0, n_rows)
         return list(margins)
 

@@ -44,7 +44,7 @@ else:
         sum_leaves,
     )
 
-__all__ = ["FewRows", "FloatArray", "Getter", "IntArray", "NumberTrees", "TreeArrays", "getter"]
+__all__ = ["FewRows", "FloatArray", "Getter", "IntArray", "NumberTrees", "TreeArrays", "first_margins", "getter"]
 
 IntArray = npt.NDArray[np.int64]
 FloatArray = npt.NDArray[np.float64]
@@ -102,7 +102,7 @@ class TreeArrays:
     def compile(cls, trees: Sequence[Tree], features: Sequence[Feature]) -> TreeArrays:
         """Flatten trees; those of all outputs that share their splits once."""
         columns = TreeColumns.of(trees)
-        columns, value, number_of = columns.shared_splits() or (columns, columns.nodes["value"][np.newaxis], None)
+        columns, value, number_of = columns.with_vector_leaves() or (columns, columns.nodes["value"][np.newaxis], None)
         feature = columns.nodes["feature"].astype(np.int64)
         used = np.unique(feature[feature != LEAF])
         index_of = np.full(len(features) + 1, LEAF)  # the last one is that of `LEAF`
@@ -181,9 +181,7 @@ class TreeArrays:
         A base is one number, or one per row. ``in_parallel``: whether threads share the rows.
         """
         refuse_linear("this way of scoring", is_linear=self.is_linear)
-        sums = np.empty((len(base_margins), len(codes)))
-        for total, base in zip(sums, base_margins, strict=True):
-            total[:] = base
+        sums = first_margins(base_margins, len(codes))
         for outputs, conditions in self._conditions_of_outputs:
             if in_parallel:
                 add = partial(sum_leaves, codes, *conditions, self.value)  # type: ignore[call-arg]
@@ -220,6 +218,14 @@ class TreeArrays:
     @staticmethod
     def _over_rows(n_rows: int, run: Callable[..., object], out: npt.NDArray[np.generic]) -> None:
         kept_workers().over(n_rows, lambda first, last: run(first, last, out), smallest=_SMALLEST_BLOCK)
+
+
+def first_margins(base_margins: Sequence[float | FloatArray], n_rows: int) -> FloatArray:
+    """Return what leaf values are added to, float64 (outputs, rows), from one number or one per row for each output."""
+    margins = np.empty((len(base_margins), n_rows))
+    for of_output, base in zip(margins, base_margins, strict=True):
+        of_output[:] = base
+    return margins
 
 
 def _values(feature: Feature, scored: FeatureType) -> pl.Expr:

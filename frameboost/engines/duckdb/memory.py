@@ -150,9 +150,7 @@ class DuckDBMemoryEngine(DuckDBEngine):
 
     def may_be_in_memory(self, n_bytes: int) -> bool:
         """Whether this many bytes per row fit in memory and speed up the fit."""
-        return (
-            not self.is_shard and self.keeps_order and self._may_take(n_bytes) and self.session.can_show()
-        )  # fmt: skip
+        return not self.is_shard and self.keeps_order and self._may_take(n_bytes) and self.session.can_show()
 
     def _may_take(self, n_bytes: int) -> bool:
         """Whether this many bytes per row fit in memory."""
