@@ -156,6 +156,7 @@ PATHS = {
     "few-values": Training("integers of 10 values", _few_values, (100, 10), (0.6, 0.6)),
     "zeros": Training("95 % zeros", _zeros, (100, 10), (0.6, 0.6)),
     "stumps": Training("stumps", _w(5_000, 5_000, 10), (1_000, 100), (0.9, None), {"max_depth": 1}, rounds=5),
+    "wide": Training("thousands of columns", _w(2_000, 500, 5_000), (10, 1), (0.7, 0.7)),
     "one-column": Training("one column of 100,000 categories", _one_column_of_categories, (100, 5), (0.9, None)),
 }  # fmt: skip
 

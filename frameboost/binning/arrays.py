@@ -22,7 +22,7 @@ from frameboost.binning.codes import (
     with_one_zero,
 )
 from frameboost.runtime.intrinsics import AHEAD, add_pair, prefetch
-from frameboost.runtime.kernel import kernel, read_only
+from frameboost.runtime.kernel import CompileLater, kernel, read_only
 from frameboost.runtime.workers import RowNumbers
 from frameboost.schema.types import Feature, Physical, float32_at_least
 
@@ -57,8 +57,11 @@ Codes = npt.NDArray[np.unsignedinteger]
 
 # The number of values by which a column is judged to be mostly one value.
 SAMPLE_SIZE = 1 << 10
-# The maximum values to code in numpy: 8,192 take 0.5 ms instead of 0.1, and the kernel takes 0.8 s to compile.
-_MAX_IN_NUMPY = 1 << 13
+# The number of values by which most others are told apart from those.
+_FIRST_SAMPLE = 1 << 6
+# The maximum values of a column to code in numpy, where a value takes 55 ns instead of 5: the kernel takes 0.8 s to
+# compile for each type. Of floats, which most columns are, the maximum of all columns together, too.
+_MAX_IN_NUMPY, _MAX_FLOATS_IN_NUMPY = 1 << 13, 1 << 22
 # Rows that are transposed at once, which stay in the L2 cache.
 _ROWS_AT_ONCE = 1 << 14
 # The largest range of integers of which each is counted.
@@ -159,20 +162,23 @@ def cut_starts(ordered: npt.NDArray[Any], max_bin: int) -> npt.NDArray[np.int64]
     if np.count_nonzero(is_new) < max_bin:  # each value is a bin
         return np.flatnonzero(is_new) + 1
     due = cut_targets(len(ordered), max_bin)
-    starts = np.unique(np.where(is_new[due - 1], due, np.searchsorted(ordered, ordered[due], side="right")))
-    return starts[starts < len(ordered)]
+    starts = np.where(is_new[due - 1], due, np.searchsorted(ordered, ordered[due], side="right"))  # ascending
+    return starts[(np.diff(starts, prepend=0) > 0) & (starts < len(ordered))]
 
 
 def frequent_value(array: npt.NDArray[Any]) -> Any:
     """Return the value of three quarters of the numbers, from an evenly spaced sample; None if there is none.
 
-    A value that half of them have is the median.
+    A value that half of them have is the median. Most columns without such a value show that in a few numbers.
     """
     if len(array) < SAMPLE_SIZE:
         return None
-    sampled = np.sort(array[:: len(array) // SAMPLE_SIZE])
-    median = sampled[len(sampled) // 2]
-    return median if np.count_nonzero(sampled == median) >= 0.75 * len(sampled) else None
+    for size, share in ((_FIRST_SAMPLE, 0.5), (SAMPLE_SIZE, 0.75)):
+        sampled = np.sort(array[:: len(array) // size])
+        median = sampled[len(sampled) // 2]
+        if np.count_nonzero(sampled == median) < share * len(sampled):
+            return None
+    return median
 
 
 def gaps_beside(rest: npt.NDArray[Any], common: Any, n_common: int, max_bin: int) -> npt.NDArray[Any]:
@@ -269,7 +275,7 @@ def bin_column(bins: Bins, values: pl.Series, codes: Codes) -> None:
 
 def bin_array(bins: Bins, array: npt.NDArray[Any], codes: Codes) -> None:
     """Write the codes of the numbers of a column, with NaN as missing, to ``codes``."""
-    if len(array) <= _MAX_IN_NUMPY:
+    if len(array) <= _MAX_IN_NUMPY and (array.dtype.kind != "f" or _compiling_later.spend(len(array))):
         edges = _edges(bins.cuts, array.dtype)
         codes[:] = np.where(array == array, np.searchsorted(edges, array, side="right"), bins.missing)
         return
@@ -431,6 +437,9 @@ def bin_values(values, edges, n_cuts, missing, first, last, codes):  # type: ign
         for i in range(len(block)):
             is_present = block[i] == block[i]
             codes[start - first + i] = min(np.int64(position[i]), n_cuts) if is_present else missing
+
+
+_compiling_later = CompileLater(bin_values, most=_MAX_FLOATS_IN_NUMPY)
 
 
 @kernel

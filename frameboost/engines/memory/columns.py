@@ -100,6 +100,8 @@ class FeatureColumns(Protocol):
 
 
 _SPACED_ROWS = 1 << 8  # that tell whether most rows have one code
+# Bins of which none is of most rows, unless one value is.
+_FEW_BINS = 1 << 5
 
 
 class FrameColumns:
@@ -248,6 +250,8 @@ class FrameColumns:
                 of_common: Codes = np.empty(1, np.uint32)
                 bin_array(bins[number], np.array([rare.common]), of_common)
                 return int(of_common[0])
+            if bins[number].count > _FEW_BINS:
+                return -1
             counts = np.bincount(coded(bins[number], self._some_values(number, spaced)))
             code = int(counts.argmax())
             return code if counts[code] >= (1 - MAX_ENTRIES) * counts.sum() else -1
