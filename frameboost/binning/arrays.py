@@ -6,13 +6,14 @@ Columns that have no such array (strings, wide integers, integers with NULL) go 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from frameboost.binning.bins import Bins, gaps_at, gaps_of_distinct
+from frameboost.binning.bins import Bins, gaps_at, gaps_of_distinct, thresholds_between
 from frameboost.binning.codes import (
     code_expr,
     count_distinct,
@@ -35,6 +36,7 @@ __all__ = [
     "bin_array",
     "bin_column",
     "bin_rare_values",
+    "bin_together",
     "bin_values",
     "count_cells",
     "cut_starts",
@@ -124,6 +126,47 @@ def propose_column(
     else:
         gaps = _gaps(array, max_bin - has_missing, room)
     return Bins.of_gaps(feature, gaps, has_missing=has_missing)
+
+
+def bin_together(
+    features: Sequence[Feature], values: npt.NDArray[np.floating[Any]], max_bin: int
+) -> list[tuple[Bins, Codes]]:
+    """Return the bins of several columns of floats, (columns, rows), with thresholds, and the codes of the values.
+
+    They are those of `propose_column` and `with_thresholds`. NaN is missing. A call for each column takes longer than
+    the work of a few rows.
+    """
+    order = np.argsort(values, axis=1)  # NaN last
+    ordered = with_one_zero(np.take_along_axis(values, order, axis=1))
+    is_missing = np.isnan(values)
+    has_missing = is_missing.any(axis=1)
+    n_present, max_bins = values.shape[1] - is_missing.sum(axis=1), max_bin - has_missing
+    # Whether a bin starts at a position; at first at each distinct value but the lowest.
+    starts = np.zeros(values.shape, np.bool_)
+    starts[:, 1:] = (ordered[:, 1:] != ordered[:, :-1]) & (np.arange(1, values.shape[1]) < n_present[:, None])
+    many = np.flatnonzero(starts.sum(axis=1) >= max_bins)
+    starts[many] = _starts_at_targets(starts[many], n_present[many], max_bins[many])
+    n_cuts = starts.sum(axis=1)
+    codes: Codes = np.empty(values.shape, np.min_scalar_type(int(n_cuts.max(initial=0)) + 1))
+    np.put_along_axis(codes, order, np.cumsum(starts, axis=1, dtype=codes.dtype), axis=1)
+    codes = np.where(is_missing, (n_cuts + 1).astype(codes.dtype)[:, None], codes)
+    thresholds = iter(thresholds_between(*gaps_at(ordered.ravel(), np.flatnonzero(starts))).tolist())
+    of_columns = zip(features, n_cuts.tolist(), has_missing.tolist(), codes, strict=True)
+    return [(Bins(each, tuple(islice(thresholds, count)), is_any), row) for each, count, is_any, row in of_columns]
+
+
+def _starts_at_targets(
+    starts: npt.NDArray[np.bool_], n_present: npt.NDArray[np.int64], max_bins: npt.NDArray[np.int64]
+) -> npt.NDArray[np.bool_]:
+    """Return where bins start (see `cut_starts`) from where distinct values do, both (columns, rows)."""
+    n_rows = starts.shape[1]
+    due = -(-np.arange(1, max_bins.max(initial=1)) * n_present[:, None] // max_bins[:, None])
+    positions = np.where(starts, np.arange(n_rows), n_rows)
+    following = np.minimum.accumulate(positions[:, ::-1], axis=1)[:, ::-1]  # the next start, from each position on
+    at = np.where(due < n_present[:, None], np.take_along_axis(following, np.minimum(due, n_rows - 1), axis=1), n_rows)
+    chosen = np.zeros((len(starts), n_rows + 1), np.bool_)
+    np.put_along_axis(chosen, at, values=True, axis=1)
+    return chosen[:, :-1]
 
 
 def _gaps(array: npt.NDArray[Any], max_bin: int, room: npt.NDArray[Any] | None) -> npt.NDArray[Any]:

@@ -9,7 +9,7 @@ import re
 import secrets
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, ClassVar, TypeVar
 
 import duckdb
@@ -91,6 +91,10 @@ class FrameSource:
 
     def types(self) -> dict[str, FeatureType | None]:
         """Return each column's type, None for one that can't be a feature."""
+        return dict(self._types)
+
+    @cached_property
+    def _types(self) -> dict[str, FeatureType | None]:
         schema = self.frame.collect_schema()
         types = {dtype: FeatureType.from_polars(dtype) for dtype in set(schema.dtypes())}  # few, of many columns
         return {name: types[dtype] for name, dtype in schema.items()}

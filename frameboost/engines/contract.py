@@ -246,7 +246,7 @@ class HistogramEngine(Engine, Protocol):
         """Return the bins of all features in order; those in ``user_bins`` are returned unchanged.
 
         Cuts are values of the data. Float cuts come with the preceding values (`Bins.below`); `frameboost.binning.bins`
-        then chooses thresholds between the two.
+        then chooses thresholds between the two. Without preceding values they are such thresholds.
         """
 
     def bin_columns(self, bins: Sequence[Bins]) -> None:

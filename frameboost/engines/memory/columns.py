@@ -15,13 +15,16 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 import polars as pl
+import polars.selectors as cs
 
 from frameboost.binning.arrays import (
+    SAMPLE_SIZE,
     Codes,
     RareValues,
     bin_array,
     bin_column,
     bin_rare_values,
+    bin_together,
     indices_by_type,
     interleave,
     propose_column,
@@ -102,6 +105,8 @@ class FeatureColumns(Protocol):
 _SPACED_ROWS = 1 << 8  # that tell whether most rows have one code
 # Bins of which none is of most rows, unless one value is.
 _FEW_BINS = 1 << 5
+# Rows of which columns are binned together, and the values of these columns, which stay in the processor's cache.
+_FEW_ROWS, _VALUES_TOGETHER = 1 << 13, 1 << 16
 
 
 class FrameColumns:
@@ -127,14 +132,18 @@ class FrameColumns:
         self._physical: dict[int, pl.Series] = {}  # those that hold physical values, without NaN
         self._rare: dict[int, RareValues | None] = {}
         self._for_cuts: dict[int, pl.Series] = {}
+        self._coded_together: dict[int, Codes] = {}  # codes by the bins that have been proposed
 
     def load(self, names: Sequence[str]) -> pl.DataFrame:
         """See `FeatureColumns.load`."""
         held = self.features if self._storage.holds_columns else ()
-        read = self.frame.select(map(column, dict.fromkeys([*(feature.name for feature in held), *names]))).collect()
-        self._held = read.select(column(feature.name).alias(str(i)) for i, feature in enumerate(held))
+        of_features, roles = [feature.name for feature in held], list(dict.fromkeys(names))
+        # Of thousands of columns, expressions take longer than reading them.
+        read = self.frame.select(cs.by_name(*dict.fromkeys([*of_features, *roles]))).collect()
+        self._held = read.select(cs.by_name(*of_features))
+        self._held.columns = list(map(str, range(len(held))))
         self.n_rows = len(read)
-        return read.select(map(column, dict.fromkeys(names)))
+        return read.select(cs.by_name(*roles))
 
     def values(self, number: int) -> pl.Series:
         """See `FeatureColumns.values`."""
@@ -166,6 +175,8 @@ class FrameColumns:
 
     def rare_values(self, number: int) -> RareValues | None:
         """Return a feature's `rare_values`, cached until `drop`."""
+        if self.n_rows < SAMPLE_SIZE:
+            return None
         if number in self._rare:
             return self._rare[number]
         feature = self.features[number]
@@ -209,7 +220,9 @@ class FrameColumns:
                 self.features[number], self.values(number), max_bin, sample, rare, rooms.array
             )
 
-        missing = [i for i in range(len(self.features)) if i not in user_bins]
+        if sample is None and self.n_rows <= _FEW_ROWS:
+            proposed.update(self._propose_together(max_bin, proposed))
+        missing = [i for i in range(len(self.features)) if i not in proposed]
         for number in missing:
             rare = self._rare.get(number)
             if rare is not None and sample is None and len(rare.rows) < CALLED_ROWS_PER_TASK:
@@ -217,6 +230,29 @@ class FrameColumns:
         alone = self.n_rows * len(self.features) < VALUES_PER_TASK
         self.workers.each([i for i in missing if i not in proposed], propose, alone=alone)
         return [proposed[i] for i in range(len(self.features))]
+
+    def _propose_together(self, max_bin: int, known: Mapping[int, Bins]) -> dict[int, Bins]:
+        """Return the bins of the other columns of floats but those with a frequent value; keep their codes."""
+        proposed: dict[int, Bins] = {}
+        numbers_of: dict[pl.DataType, list[int]] = {}
+        for name, dtype in self._held.schema.items():
+            kind = self.features[int(name)].type
+            if dtype in (pl.Float32, pl.Float64) and dtype == kind.physical_dtype and not kind.is_categorical:
+                numbers_of.setdefault(dtype, []).append(int(name))
+
+        def propose(numbers: Sequence[int]) -> None:
+            values = self._held.select(list(map(str, numbers))).to_numpy(order="fortran").T
+            binned = bin_together([self.features[number] for number in numbers], values, max_bin)
+            for number, (bins, codes) in zip(numbers, binned, strict=True):
+                proposed[number], self._coded_together[number] = bins, codes
+
+        width = max(1, _VALUES_TOGETHER // max(1, self.n_rows))
+        blocks = []
+        for numbers in numbers_of.values():
+            others = [i for i in numbers if i not in known and self.rare_values(i) is None]
+            blocks += [others[first : first + width] for first in range(0, len(others), width)]
+        self.workers.each(blocks, propose)
+        return proposed
 
     def bin(self, bins: Sequence[Bins], *, may_sort: bool) -> tuple[BinnedColumns, RowNumbers | None]:
         """See `FeatureColumns.bin`; the rows stay in their order."""
@@ -262,6 +298,10 @@ class FrameColumns:
 
     def write_codes(self, number: int, bins: Bins, codes: Codes) -> None:
         """Write the codes of a dense feature."""
+        coded_before = self._coded_together.pop(number, None)
+        if coded_before is not None:
+            codes[:] = coded_before
+            return
         bin_column(bins, self.values(number), codes)
 
     def stored_codes(self, number: int, bins: Bins) -> tuple[RowNumbers | None, Codes]:
@@ -276,6 +316,7 @@ class FrameColumns:
         self._held = pl.DataFrame()
         self._physical.clear()
         self._rare.clear()
+        self._coded_together.clear()
 
 
 # --- the codes of all features ----------------------------------------------------------------------------------------

@@ -1,0 +1,31 @@
+"""Columns of few rows are binned together as each is alone."""
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from frameboost.binning.arrays import bin_array, bin_together, propose_column
+from frameboost.binning.bins import with_thresholds
+from frameboost.schema.types import Feature, FeatureType
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@given(seed=st.integers(0, 2**32 - 1), n_rows=st.integers(1, 60), max_bin=st.integers(2, 20))
+def test_columns_have_the_bins_and_codes_of_each_alone(dtype, seed, n_rows, max_bin):
+    random = np.random.default_rng(seed)
+    digits = random.integers(0, 4, (5, 1))  # few values, and many
+    values = np.round(random.normal(size=(5, n_rows)) * 10.0**digits)
+    for special in (np.nan, np.inf, -np.inf, -0.0, 0.0):
+        values[random.random(values.shape) < random.choice([0.0, 0.1, 0.5])] = special
+    values[0] = np.nan
+    feature = Feature("x", FeatureType(np.dtype(dtype).name))
+    together = bin_together([feature] * 5, values.astype(dtype), max_bin)
+    for column, (bins, codes) in zip(values.astype(dtype), together, strict=True):
+        present = pl.Series("x", column).fill_nan(None)
+        (alone,) = with_thresholds([propose_column(feature, present, max_bin)])
+        coded = np.empty(n_rows, np.uint16)
+        bin_array(alone, column, coded)
+        assert bins == alone
+        assert codes.tolist() == coded.tolist()
