@@ -45,7 +45,7 @@ def model(frame) -> fb.Model:
 
 def settings_of(shape, plan) -> dict:
     """Return the settings of a fit of few rows; the learning rate that is given does not grow."""
-    bins = {"max_bin": 128} if plan in (PLANS[1], PLANS[2], PLANS[3]) else {}
+    bins = {"max_bin": 64} if plan in (PLANS[1], PLANS[2], PLANS[3]) else {}
     settings = {**shape, **plan.settings, **bins, **QUICK}
     return {name: value for name, value in settings.items() if name != "max_learning_rate"}
 
@@ -107,7 +107,7 @@ def test_the_leaderboard_has_seconds_of_the_clock(frame):
 
 
 def test_few_rows_have_fewer_bins_unless_they_are_given(frame):
-    assert [PLANS[3].max_bin_of(n_rows) for n_rows in (300, 2**15, 2**15 + 1)] == [128, 128, None]
+    assert [PLANS[3].max_bin_of(n_rows) for n_rows in (512, 513, 2**15, 2**15 + 1)] == [64, 128, 128, None]
     assert PLANS[4].max_bin_of(300) is None
     coarse = fb.auto(frame, "y", quality=1, features=["x"], n_estimators=1, max_bin=3)
     assert coarse.trees["threshold"].drop_nulls().n_unique() <= 2
@@ -401,16 +401,16 @@ def test_where_there_is_little_noise_other_trees_may_win_a_race():
 def test_the_winner_of_a_race_is_trained_on_all_rows():
     """Two models by seed, of as many more rounds as rows, are the mean; only the first fold has been held out."""
     frame = rows(200).with_columns(y=pl.col("x") * 2 + pl.col("z"))
-    options = {"features": ["x", "z"], "learning_rate": 0.3, "n_estimators": 40, "early_stopping_rounds": 1}
+    options = {"features": ["x", "z"], "learning_rate": 0.3, "n_estimators": 80, "early_stopping_rounds": 1}
     made = fb.auto(frame, "y", **options)
     assert made.leaderboard["trial"][0] == "linear, depth 4"
     ((training, held_out), *_) = fold_parts(open_source(frame), 5, None, 0, None)
     plan, recipe = PLANS[3], PLANS[3].rivals[0][0]
-    settings = {**plan.settings, **recipe.shapes[0], **options, "max_bin": 128}
+    settings = {**plan.settings, **recipe.shapes[0], **options, "max_bin": 64}
     del settings["max_learning_rate"]
     first = fb.fit(training.collect(), "y", valid=held_out.collect(), **settings)
     n_rounds = round(first.n_rounds * 200 / training.collect().height)
-    assert first.n_rounds < n_rounds < 40
+    assert first.n_rounds < n_rounds < 80
     settings |= {"n_estimators": n_rounds, "early_stopping_rounds": None}
     each = [fb.fit(frame, "y", **settings, seed=seed).predict(frame).to_numpy() for seed in (0, 1)]
     assert np.abs(each[0] - each[1]).max() > 0
