@@ -107,7 +107,7 @@ class Plan:
     rivals: tuple[tuple[Recipe, ...], ...] = ()
 
     def max_bin_of(self, n_rows: int) -> int | None:
-        """Return ``max_bin`` for few rows, where searching bins takes longer than summing them; None for the default."""
+        """Return ``max_bin`` for few rows, where bins take longer to search than to sum; None for the default."""
         return next((bins for most, bins in _BINS_BY_ROWS if n_rows <= most and self.has_few_bins), None)
 
     def for_size(self, n_values: int) -> Plan:

@@ -36,11 +36,13 @@ from frameboost.binning.codes import sample_of
 from frameboost.checks.messages import reason, shown
 from frameboost.engines.memory.histograms import add_more, build_histograms, may_block
 from frameboost.engines.memory.limits import (
+    CODES_OF_ANY_ROWS,
     CODES_PER_TREE,
     COLUMNS_PER_COPY,
     MAX_ENTRIES,
     MAX_FIRST_SPLITS,
     MAX_TWICE,
+    MIN_SORTED,
     MIN_SPARSE_COLUMNS,
     MIN_SPARSE_VALUES,
 )
@@ -275,7 +277,7 @@ class FrameColumns:
         if (
             n_rows * len(numbers) < MIN_SPARSE_VALUES
             or len(numbers) < MIN_SPARSE_COLUMNS
-            or is_small(n_rows, len(bins))
+            or n_rows * len(bins) <= CODES_OF_ANY_ROWS
         ):
             return {}
         spaced = pl.Series(np.arange(0, n_rows, max(1, n_rows // _SPACED_ROWS), dtype=np.uint32))
@@ -514,7 +516,8 @@ class BinnedColumns:
 
 def is_small(n_rows: int, n_features: int) -> bool:
     """Whether trees are grown in one call: all codes are in one array, of one dtype for all data."""
-    return n_rows * n_features <= CODES_PER_TREE
+    n_codes = n_rows * n_features
+    return n_codes <= CODES_PER_TREE and (n_rows < MIN_SORTED or n_codes <= CODES_OF_ANY_ROWS)
 
 
 def _indices(features: Sequence[int], n_features: int) -> IntArray:

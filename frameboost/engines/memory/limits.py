@@ -8,6 +8,7 @@ from __future__ import annotations
 __all__ = [
     "ADDITIONS_PER_LEVEL",
     "BLOCKS_PER_RUN",
+    "CODES_OF_ANY_ROWS",
     "CODES_PER_TEAM",
     "CODES_PER_TREE",
     "COLUMNS_PER_COPY",
@@ -45,9 +46,12 @@ __all__ = [
 
 # --- trees in one call ------------------------------------------------------------------------------------------------
 
-# Codes (rows x features) up to which a tree is grown in one call: several calls for each level take 2 times as long of
-# 20,000 codes, and 1.7 times of 500,000.
-CODES_PER_TREE = 1 << 19
+# Codes (rows x features) up to which a tree is grown in one call, of fewer rows than are sorted: several calls for each
+# level take 2 times as long of 20,000 codes, 1.2 to 2.4 times of a million, and 1.1 to 1.7 times of four millions.
+CODES_PER_TREE = 1 << 22
+# Codes up to which it is whatever the rows, and no columns are stored apart: neither sparse ones, nor those of
+# dimensions by key.
+CODES_OF_ANY_ROWS = 1 << 19
 # Codes from which on threads spin beside it to share its levels; and the least work of a level that they share, which
 # takes some ten microseconds: additions to histograms and slots to scan, and rows to move.
 CODES_PER_TEAM, ADDITIONS_PER_LEVEL, MOVED_ROWS_PER_LEVEL = 1 << 14, 1 << 13, 1 << 12

@@ -29,7 +29,8 @@ def any_size(monkeypatch):
     """Let columns of few rows be sparse."""
     monkeypatch.setattr(columns, "MIN_SPARSE_VALUES", 0)
     monkeypatch.setattr(columns, "MIN_SPARSE_COLUMNS", 1)
-    monkeypatch.setattr(columns, "CODES_PER_TREE", 0)  # small data has no sparse columns
+    for name in ("CODES_PER_TREE", "CODES_OF_ANY_ROWS"):  # small data has no sparse columns
+        monkeypatch.setattr(columns, name, 0)
 
 
 @pytest.fixture

@@ -51,8 +51,8 @@ KEYS = ["few keys", "sorted", "some"]
 @pytest.fixture(params=KEYS)
 def by_key(request, monkeypatch):
     """Codes are stored by key whatever the sizes are; facts are sorted by one of the keys, or none."""
-    for module in (columns, keyed):
-        monkeypatch.setattr(module, "CODES_PER_TREE", 0)
+    monkeypatch.setattr(columns, "CODES_PER_TREE", 0)
+    monkeypatch.setattr(keyed, "CODES_OF_ANY_ROWS", 0)
     monkeypatch.setattr(columns, "ADDITIONS_PER_TASK", 200)
     monkeypatch.setattr(partition, "MOVED_ROWS_PER_TASK", 20)
     monkeypatch.setattr(engine, "MIN_SORTED", 1)

@@ -13,7 +13,7 @@ from frameboost.binning.arrays import Codes
 from frameboost.binning.bins import SlotLayout
 from frameboost.engines.memory.histograms import clearing
 from frameboost.engines.memory.limits import (
-    CODES_PER_TREE,
+    CODES_OF_ANY_ROWS,
     MAX_IN_CACHE,
     MIN_ATTRIBUTES,
     MIN_FACTS,
@@ -56,7 +56,7 @@ def chosen(tables: Sequence[CodedTable], n_codes: int, *, may_sort: bool) -> tup
 
     ``n_codes`` is the number of codes of all facts.
     """
-    if n_codes <= CODES_PER_TREE:  # trees are grown in one call
+    if n_codes <= CODES_OF_ANY_ROWS:  # trees are grown in one call
         return [], None
     worthwhile = [
         table for table in tables
