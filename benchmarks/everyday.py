@@ -156,7 +156,9 @@ PATHS = {
     "few-values": Training("integers of 10 values", _few_values, (100, 10), (0.6, 0.6)),
     "zeros": Training("95 % zeros", _zeros, (100, 10), (0.6, 0.6)),
     "stumps": Training("stumps", _w(5_000, 5_000, 10), (1_000, 100), (0.9, None), {"max_depth": 1}, rounds=5),
-    "wide": Training("thousands of columns", _w(2_000, 500, 5_000), (10, 1), (0.7, 0.7)),
+    "middle": Training("middle-sized data", _w(20_000, 5_000), (500, 20), (0.6, 0.6)),
+    "thousands-of-columns": Training("thousands of columns", _w(2_000, 500, 5_000), (10, 1), (0.7, 0.9)),
+    "more-columns-than-rows": Training("more columns than rows", _w(100, 50, 20_000), (10, 1), (1.1, 1.1)),
     "one-column": Training("one column of 100,000 categories", _one_column_of_categories, (100, 5), (0.9, None)),
 }  # fmt: skip
 
