@@ -59,8 +59,11 @@ _TOP_LEVELS = 7
 # The bound of a leaf, which no code reaches, so that every row steps to the left child: the leaf itself.
 _NEVER = 256
 # Rows and values that are coded and scored together: they stay in a cache, and their memory is not allocated by the
-# operating system each time. With fewer values and trees, waking a thread takes longer than it saves.
-_CHUNK, _VALUES, _SMALLEST = 1 << 14, 1 << 21, 1 << 18
+# operating system each time.
+_CHUNK, _VALUES = 1 << 14, 1 << 21
+# The comparisons of a thread, each of 64 rows at a node, which takes 190 ns; to code as many values of a column takes
+# half as long. With fewer, waking the thread takes longer than it saves.
+_AT_ONCE, _OF_COLUMN, _SMALLEST = 64, 2, 3 << 15
 _NUMPY: Mapping[Any, np.dtype[Any]] = {
     getattr(pl, name): np.dtype(name.lower())
     for name in ("Float32", "Float64", *(f"{sign}{bits}" for sign in ("Int", "UInt") for bits in (8, 16, 32, 64)))
@@ -369,6 +372,7 @@ class ByteScorer:
     def __init__(self, trees: ByteTrees, types: Mapping[str, FeatureType], only: Sequence[int] | None = None) -> None:
         features = trees.arrays.features
         self._trees = trees
+        self._n_inner = int(np.count_nonzero(trees.arrays.feature != LEAF))
         self._indices = list(range(len(features))) if only is None else list(only)
         self._types = [types[features[i].name] for i in self._indices]
         self._exprs = [trees.arrays.value_expr(i, kind) for i, kind in zip(self._indices, self._types, strict=True)]
@@ -456,7 +460,8 @@ class ByteScorer:
 
         width = len(self._trees.columns) + len(self._trees.arrays.roots)
         most = max(min(_CHUNK, _VALUES // width), 1)
-        count = max(-(-n_rows // most), workers.count(n_rows * width, _SMALLEST))
+        work = len(self._trees.columns) // _OF_COLUMN + self._n_inner // _AT_ONCE
+        count = max(-(-n_rows // most), workers.count(n_rows * work, _SMALLEST))
         workers.each([(n_rows * k // count, n_rows * (k + 1) // count) for k in range(count)], score)
         return list(margins)
 
