@@ -8,8 +8,6 @@ from contextlib import contextmanager
 from itertools import accumulate, pairwise
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
 import polars as pl
 
 __all__ = ["ADDRESSES", "BUFFERS", "CHILDREN", "LENGTH", "N_BUFFERS", "OFFSET", "arrow_batches"]
@@ -17,6 +15,7 @@ __all__ = ["ADDRESSES", "BUFFERS", "CHILDREN", "LENGTH", "N_BUFFERS", "OFFSET", 
 # Fields of the struct ArrowArray, 8 bytes each.
 LENGTH, OFFSET, N_BUFFERS, BUFFERS, CHILDREN, _RELEASE, ADDRESSES = 0, 2, 3, 5, 6, 8, 10
 _GET_NEXT = 8  # of the struct ArrowArrayStream, in bytes
+_Batch = ctypes.c_int64 * ADDRESSES
 _Next: Any = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)
 _Release = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 _pointer_of = ctypes.pythonapi.PyCapsule_GetPointer
@@ -28,30 +27,28 @@ _LARGE = 1_000
 
 
 @contextmanager
-def arrow_batches(frame: pl.DataFrame) -> Iterator[list[npt.NDArray[np.int64]]]:
+def arrow_batches(frame: pl.DataFrame) -> Iterator[list[ctypes.Array[ctypes.c_int64]]]:
     """Return the batches of rows of a frame, each as the fields of its ArrowArray; they are there until the end.
 
     There is one for each chunk of the first column: to export several chunks at once, polars makes one of them, a copy.
     That is what happens to small ones here, and to columns with other chunks.
     """
-    lengths = frame.to_series(0).chunk_lengths() if frame.width else []
-    if len(frame) < _LARGE * len(lengths):
-        lengths = [len(frame)]
-    starts = [0, *accumulate(lengths)]
-    parts = [frame[a:b] for a, b in pairwise(starts)] if len(lengths) > 1 else [frame]
-    batches: list[npt.NDArray[np.int64]] = []
+    lengths = frame.to_series(0).chunk_lengths() if frame.width and len(frame) >= 2 * _LARGE else []
+    are_large = len(lengths) > 1 and len(frame) >= _LARGE * len(lengths)
+    parts = [frame[a:b] for a, b in pairwise([0, *accumulate(lengths)])] if are_large else [frame]
+    batches: list[ctypes.Array[ctypes.c_int64]] = []
     try:
         for part in parts:
             capsule = part.__arrow_c_stream__()
             stream = _pointer_of(capsule, b"arrow_array_stream")
             get_next = _Next(ctypes.c_void_p.from_address(stream + _GET_NEXT).value)
-            batch = np.zeros(ADDRESSES, np.int64)
-            while not get_next(stream, batch.ctypes.data) and batch[_RELEASE]:  # which the end has not
+            batch = _Batch()
+            while not get_next(stream, ctypes.addressof(batch)) and batch[_RELEASE]:  # which the end has not
                 batches.append(batch)
-                batch = np.zeros(ADDRESSES, np.int64)
-        if sum(int(batch[LENGTH]) for batch in batches) != len(frame):
+                batch = _Batch()
+        if sum(batch[LENGTH] for batch in batches) != len(frame):
             raise MemoryError("polars can't export a frame")
         yield batches
     finally:
         for batch in batches:
-            _Release(int(batch[_RELEASE]))(batch.ctypes.data)
+            _Release(batch[_RELEASE])(ctypes.addressof(batch))
