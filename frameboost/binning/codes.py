@@ -345,13 +345,15 @@ def gaps_within(intervals: Sequence[Interval], parts: Sequence[Within]) -> _Valu
     return np.stack([np.where(is_lowest, afters, merged.values[at - 1]), merged.values[at]])
 
 
-def cut_targets(n_rows: int, max_bin: int) -> _Counts:
-    """Return the row counts at which cuts are due (see `cut_positions`).
+def cut_targets(n_rows: int | _Counts, max_bin: int | _Counts) -> _Counts:
+    """Return the row counts at which cuts are due (see `cut_positions`); for several columns (columns, cuts).
+
+    Of these the last ones of columns with a smaller ``max_bin`` than others are all rows, or more.
 
     Value v is a cut if ⌊below(v) · max_bin / n⌋ is greater than for the value before it (`cut_positions`): if it is the
     first with below(v) ≥ ⌈k · n / max_bin⌉ for some k.
     """
-    k = np.arange(1, max_bin, dtype=np.int64)
+    k: _Counts = np.arange(1, np.max(max_bin, initial=1), dtype=np.int64)
     return -(-k * n_rows // max_bin)
 
 

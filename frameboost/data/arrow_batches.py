@@ -33,9 +33,9 @@ def arrow_batches(frame: pl.DataFrame) -> Iterator[list[ctypes.Array[ctypes.c_in
     There is one for each chunk of the first column: to export several chunks at once, polars makes one of them, a copy.
     That is what happens to small ones here, and to columns with other chunks.
     """
-    lengths = frame.to_series(0).chunk_lengths() if frame.width and len(frame) >= 2 * _LARGE else []
-    are_large = len(lengths) > 1 and len(frame) >= _LARGE * len(lengths)
-    parts = [frame[a:b] for a, b in pairwise([0, *accumulate(lengths)])] if are_large else [frame]
+    parts = [frame]
+    if 1 < frame.n_chunks() <= len(frame) // _LARGE:
+        parts = [frame[a:b] for a, b in pairwise([0, *accumulate(frame.to_series(0).chunk_lengths())])]
     batches: list[ctypes.Array[ctypes.c_int64]] = []
     try:
         for part in parts:

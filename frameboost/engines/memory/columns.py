@@ -70,7 +70,7 @@ from frameboost.runtime.workers import (
 from frameboost.schema.types import Feature, column, physical_values
 from frameboost.splits.split import BoolArray, FloatArray, IntArray
 
-__all__ = ["BinnedColumns", "DenseCodes", "FeatureColumns", "FrameColumns", "is_small"]
+__all__ = ["BinnedColumns", "DenseCodes", "FeatureColumns", "FrameColumns"]
 
 
 class FeatureColumns(Protocol):
@@ -177,7 +177,7 @@ class FrameColumns:
 
     def rare_values(self, number: int) -> RareValues | None:
         """Return a feature's `rare_values`, cached until `drop`."""
-        if self.n_rows < SAMPLE_SIZE:
+        if self.n_rows < SAMPLE_SIZE:  # so few have no frequent value, and of thousands of columns to ask takes long
             return None
         if number in self._rare:
             return self._rare[number]
@@ -223,7 +223,7 @@ class FrameColumns:
             )
 
         if sample is None and self.n_rows <= _FEW_ROWS:
-            proposed.update(self._propose_together(max_bin, proposed))
+            proposed |= self._propose_together(max_bin, user_bins)
         missing = [i for i in range(len(self.features)) if i not in proposed]
         for number in missing:
             rare = self._rare.get(number)
@@ -239,7 +239,7 @@ class FrameColumns:
         numbers_of: dict[pl.DataType, list[int]] = {}
         for name, dtype in self._held.schema.items():
             kind = self.features[int(name)].type
-            if dtype in (pl.Float32, pl.Float64) and dtype == kind.physical_dtype and not kind.is_categorical:
+            if kind.is_float and not kind.is_categorical and dtype == kind.physical_dtype:
                 numbers_of.setdefault(dtype, []).append(int(name))
 
         def propose(numbers: Sequence[int]) -> None:
@@ -368,7 +368,8 @@ class BinnedColumns:
         bundles = find_bundles(bins, n_rows, elsewhere) if keyed is None else []  # records are as narrow
         bundled = [feature for bundle in bundles for feature in bundle]
         self.bundled = BundledCodes(self.layout, bundles, n_rows) if bundles else None
-        least = np.uint16 if keyed is None and is_small(n_rows, len(bins)) else np.uint8
+        self._may_be_in_one = keyed is None and not elsewhere and not bundles and _is_small(n_rows, len(bins))
+        least = np.uint16 if self._may_be_in_one else np.uint8
         self._dense = [
             # Own codes of one byte are in the records of keys.
             DenseCodes(indices, dtype, n_rows, by_row=keyed is None or dtype != np.uint8, room=free.get(dtype))
@@ -411,8 +412,7 @@ class BinnedColumns:
     @property
     def in_one(self) -> tuple[Codes, Codes] | None:
         """The codes of all features in one array by row and one by column, for few rows; None otherwise."""
-        is_one = len(self.by_row) == len(self._dense) == 1 and self.sparse is None and self.keyed is None
-        if not is_one or not is_small(self.n_rows, len(self.layout.bins)) or self.by_row[0][0].dtype != np.uint16:
+        if not self._may_be_in_one or len(self._dense) != 1 or self.by_row[0][0].dtype != np.uint16:
             return None
         return self.by_row[0][0], self._dense[0].columns
 
@@ -514,7 +514,7 @@ class BinnedColumns:
             self.keyed.forget_records([columns[i] for i in self.keyed.fact_features])
 
 
-def is_small(n_rows: int, n_features: int) -> bool:
+def _is_small(n_rows: int, n_features: int) -> bool:
     """Whether trees are grown in one call: all codes are in one array, of one dtype for all data."""
     n_codes = n_rows * n_features
     return n_codes <= CODES_PER_TREE and (n_rows < MIN_SORTED or n_codes <= CODES_OF_ANY_ROWS)
