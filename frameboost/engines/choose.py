@@ -27,6 +27,7 @@ from frameboost.engines.contract import (
     FollowerEngine,
     HistogramEngine,
     LinearEngine,
+    LinearVectorEngine,
     NodeBinningEngine,
     RebinningEngine,
     RefitEngine,
@@ -187,6 +188,7 @@ BUILT_IN = (
         {
             HistogramEngine: _numba,
             LinearEngine: _numba_linear,
+            LinearVectorEngine: _numba_linear,
             VectorEngine: _numba_vector,
             ColumnBlockEngine: _numba_exact,
             RebinningEngine: _numba_approx_global,
@@ -203,6 +205,7 @@ BUILT_IN = (
         {
             HistogramEngine: _polars,
             LinearEngine: _polars,
+            LinearVectorEngine: _polars,
             VectorEngine: _polars,
             RebinningEngine: _polars_approx,
             NodeBinningEngine: _polars_approx,
@@ -217,6 +220,7 @@ BUILT_IN = (
         {
             HistogramEngine: open_histogram_engine,
             LinearEngine: open_histogram_engine,
+            LinearVectorEngine: _duckdb_vector,
             VectorEngine: _duckdb_vector,
             RebinningEngine: _duckdb_approx,
             NodeBinningEngine: _duckdb_approx,

@@ -23,6 +23,7 @@ each tree method needs one contract:
 `TreeEngine`                                            may grow whole trees of ``tree_method="hist"`` itself
 `LinearEngine`                                          ``linear_tree=True``
 `VectorEngine`                                          ``multi_strategy="multi_output_tree"``
+`LinearVectorEngine`                                    both
 `CountingEngine`                                        ``min_child_samples``, where H does not count the rows
 ======================================================  =================================================
 
@@ -73,6 +74,7 @@ __all__ = [
     "GrownNodes",
     "HistogramEngine",
     "LinearEngine",
+    "LinearVectorEngine",
     "NodeBinningEngine",
     "QueryWindow",
     "RebinningEngine",
@@ -370,10 +372,10 @@ class TreeEngine(Protocol):
         ``shrinkage`` is the factor of leaf values.
         """
 
-    def add_grown(self, grown: GrownNodes, margins: Sequence[str], linear: LinearColumns | None) -> None:
+    def add_grown(self, grown: GrownNodes, margins: Sequence[str], linear: Sequence[LinearColumns | None]) -> None:
         """Add the value of each row's leaf in each output to its margin, for a tree grown here or by another engine.
 
-        The tree of a `LinearEngine` may have linear leaves.
+        The tree of a `LinearEngine` may have linear leaves, others for each output.
         """
 
 
@@ -601,6 +603,13 @@ class VectorEngine(HistogramEngine, Protocol):
 
         ``out`` is float64 (histograms, outputs or more, slots, 2), contiguous.
         """
+
+
+class LinearVectorEngine(LinearEngine, VectorEngine, Protocol):
+    """A `VectorEngine` whose trees may have linear leaves, others for each output."""
+
+    def select_output(self, output: int) -> None:
+        """Make g and h of an output those of the tree for all outputs, for `leaf_ranges` and `leaf_sums`."""
 
 
 # --- how an engine describes itself, so that it can be chosen and opened ----------------------------------------------

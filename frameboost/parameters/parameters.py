@@ -881,7 +881,6 @@ _VECTOR = "multi_strategy='multi_output_tree' can't be combined with"
 _REFUSED_WITH_VECTOR_LEAVES: tuple[tuple[Callable[[Parameters], bool], str], ...] = (
     (lambda p: p.tree_method != "hist", "tree_method={p.tree_method!r}; use 'hist'"),
     (lambda p: p.booster == "dart", "booster='dart', which weights the trees of each output; use 'gbtree'"),
-    (lambda p: p.linear_tree, "linear_tree=True"),
     (
         lambda p: bool(p.monotone_constraints),
         "monotone_constraints, which a split may keep for one output and break for another",

@@ -144,11 +144,8 @@ class TreeGrower:
         if self._linear is not None:
             number = np.array([node.id for node in nodes])
             feature, left, value = map(np.array, (tree.feature, tree.left, tree.value))
-            linear = self._linear.fitted(cast(LinearEngine, self._engine), number, feature, left, value, shrinkage)
-            if linear:
-                leaves = linear.leaves()
-                tree = replace(tree, linear=tuple(map(leaves.get, range(len(tree)))))
-                linear = replace(linear, node=number[linear.node])
+            (linear,) = self._linear.fitted(self._engine, number, feature, left, value[np.newaxis], shrinkage)
+            tree, linear = with_linear(tree, linear, number)
         for engine in self._engines:
             add_values(engine, values, linear, margin)
         for node in nodes:
@@ -308,6 +305,15 @@ def tree_of(nodes: Sequence[OpenNode], output: int) -> Tree:
         value=tuple([n.value for n in nodes]),
         output=output,
     )
+
+
+def with_linear(tree: Tree, linear: LinearColumns | None, number: IntArray) -> tuple[Tree, LinearColumns | None]:
+    """Return a tree with linear leaves, if it has any, and these by the engine's index of each node."""
+    if not linear:
+        return tree, None
+    leaves = linear.leaves()
+    of_nodes = tuple(map(leaves.get, range(len(tree))))
+    return replace(tree, linear=of_nodes), replace(linear, node=number[linear.node])
 
 
 # --- trees as they are grown: their moves and values can be repeated --------------------------------------------------

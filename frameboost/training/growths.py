@@ -99,7 +99,7 @@ def choose_growth(
     if _are_grown_whole(training, settings, parameters, is_for_all=is_for_all):
         grower = WholeTreeGrower(training, held_out, search, settings, parameters, linear)
     elif is_for_all:
-        grower = VectorTreeGrower(training, held_out, search, settings, parameters)
+        grower = VectorTreeGrower(training, held_out, search, settings, parameters, linear)
     else:
         grower = TreeGrower(training, held_out, search, settings, parameters, linear)
     kind = TreeForAllOutputs if is_for_all else TreePerOutput

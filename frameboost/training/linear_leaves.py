@@ -14,12 +14,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import cast
 
 import numpy as np
 import numpy.typing as npt
 
 from frameboost.binning.bins import Bins
-from frameboost.engines.contract import LinearEngine, Rows, linear_role
+from frameboost.engines.contract import Engine, LinearEngine, LinearVectorEngine, Rows, linear_role
 from frameboost.expressions.expression import Expression
 from frameboost.expressions.grid import OFFSET_STEPS, Aggregate
 from frameboost.parameters.parameters import Parameters
@@ -64,19 +65,20 @@ class LinearLeaves:
         self._penalties = p.linear_lambda, p.reg_lambda, p.reg_alpha, p.max_delta_step or 0.0
 
     def fitted(
-        self, engine: LinearEngine, number: IntArray, feature: IntArray, left: IntArray, value: FloatArray,
-        shrinkage: float,
-    ) -> LinearColumns | None:  # fmt: skip
-        """Return the linear leaves of a tree, by its nodes, times the factor of leaf values; None if it has none.
+        self, engine: Engine, number: IntArray, feature: IntArray, left: IntArray, values: FloatArray, shrinkage: float
+    ) -> list[LinearColumns | None]:  # fmt: skip
+        """Return the linear leaves of a tree for each output, times the factor of leaf values; None if it has none.
 
         Parameters
         ----------
         engine
-            The engine that grew the tree.
+            The engine that grew the tree, a `LinearEngine`; of several outputs a `LinearVectorEngine`.
         number
             The engine's index of each node, int64 (nodes,).
-        feature, left, value
-            int64 and float64 (nodes,): as in `Tree`; a right child follows the left one.
+        feature, left
+            int64 (nodes,): as in `Tree`; a right child follows the left one.
+        values
+            float64 (outputs, nodes).
         shrinkage
             The factor.
         """
@@ -86,8 +88,21 @@ class LinearLeaves:
         leaves, paths = np.empty(len(feature), np.int64), np.full((len(feature), MAX_TERMS), LEAF)
         count = paths_of_leaves(feature, left, self._ends, others, leaves, paths)
         if not count:
-            return None
-        leaves, paths = leaves[:count], paths[:count]
+            return [None] * len(values)
+        leaves, paths, of_outputs = leaves[:count], paths[:count], []
+        for output, value in enumerate(values):
+            if len(values) > 1:
+                cast(LinearVectorEngine, engine).select_output(output)
+            largest = np.abs(value[feature == LEAF]).max()
+            of_outputs.append(self._slopes(cast(LinearEngine, engine), number, leaves, paths, largest, shrinkage))
+        return of_outputs
+
+    def _slopes(
+        self, engine: LinearEngine, number: IntArray, leaves: IntArray, paths: IntArray, largest: float,
+        shrinkage: float,
+    ) -> LinearColumns | None:  # fmt: skip
+        """Return the linear leaves of one output; see `paths_of_leaves` and `slopes_of_leaves`."""
+        leaves, paths, count = leaves.copy(), paths.copy(), len(leaves)
         ranges = engine.leaf_ranges(number[leaves], paths)
         offsets, terms = np.empty((count, 2)), np.zeros((count, MAX_TERMS, 5))
         count = grids_of_leaves(leaves, paths, ranges, self._ends, offsets, terms)
@@ -96,7 +111,6 @@ class LinearLeaves:
         leaves, paths, offsets, terms = leaves[:count], paths[:count], offsets[:count], terms[:count]
         constants = np.empty(count)
         sums = engine.leaf_sums(LinearColumns(number[leaves], constants, paths, terms), offsets)
-        largest = np.abs(value[feature == LEAF]).max()
         count = slopes_of_leaves(sums, self._penalties, shrinkage, largest, leaves, constants, paths, terms)
         return LinearColumns(leaves[:count], constants[:count], paths[:count], terms[:count])
 

@@ -21,6 +21,7 @@ from frameboost.engines.contract import (
     FollowerEngine,
     HistogramEngine,
     LinearEngine,
+    LinearVectorEngine,
     NodeBinningEngine,
     RebinningEngine,
     Rows,
@@ -494,7 +495,7 @@ class TreeMethod:
 
     def roles(self, roles: Mapping[str, str], features: Sequence[Feature]) -> dict[str, str]:
         """Return the columns by role that the engines read beside the features."""
-        return {**roles, **(numbers_of_leaves(features) if self.contract is LinearEngine else {})}
+        return {**roles, **(numbers_of_leaves(features) if self.contract in (LinearEngine, LinearVectorEngine) else {})}
 
 
 # --- hist: bins at quantiles, once a fit; splits between bins, from histograms ----------------------------------------
@@ -582,25 +583,32 @@ def _keep_columns(bins: list[Bins], held_out: Sequence[FollowerEngine]) -> list[
 
 _BINS = "between bins, from histograms of G and H"
 _LEVELS = f"{_BINS}, one for each level"
-_VECTOR = TreeMethod(
-    "multi_strategy='multi_output_tree'", f"{_BINS} of all outputs", VectorEngine, _for_all_outputs, VectorEngine
-)
-_VECTOR_LEVELS = replace(_VECTOR, summary=f"{_LEVELS}, of all outputs", prepare=_levels_of_all_outputs)
-_LINEAR = "linear_tree=True"
-# By tree_method, grow_policy, proposal and linear_tree; None is any value.
-_TREE_METHODS: tuple[tuple[str, str | None, str | None, bool, TreeMethod], ...] = (
-    ("hist", "symmetric", None, True, TreeMethod(_LINEAR, _LEVELS, LinearEngine, _by_level, LinearEngine)),
-    ("hist", None, None, True, TreeMethod(_LINEAR, _BINS, LinearEngine, _by_node, LinearEngine)),
-    ("hist", "symmetric", None, False,
+_LINEAR, _VECTOR = "linear_tree=True", "multi_strategy='multi_output_tree'"
+_BINS_OF_ALL, _LEVELS_OF_ALL = f"{_BINS} of all outputs", f"{_LEVELS}, of all outputs"
+# By tree_method, grow_policy, proposal, multi_strategy and linear_tree; None is any value.
+_TREE_METHODS: tuple[tuple[str, str | None, str | None, str | None, bool, TreeMethod], ...] = (
+    ("hist", "symmetric", None, "multi_output_tree", True,
+     TreeMethod(f"{_LINEAR} and {_VECTOR}", _LEVELS_OF_ALL, LinearVectorEngine, _levels_of_all_outputs,
+                LinearVectorEngine)),
+    ("hist", None, None, "multi_output_tree", True,
+     TreeMethod(f"{_LINEAR} and {_VECTOR}", _BINS_OF_ALL, LinearVectorEngine, _for_all_outputs, LinearVectorEngine)),
+    ("hist", "symmetric", None, "multi_output_tree", False,
+     TreeMethod(_VECTOR, _LEVELS_OF_ALL, VectorEngine, _levels_of_all_outputs, VectorEngine)),
+    ("hist", None, None, "multi_output_tree", False,
+     TreeMethod(_VECTOR, _BINS_OF_ALL, VectorEngine, _for_all_outputs, VectorEngine)),
+    ("hist", "symmetric", None, None, True, TreeMethod(_LINEAR, _LEVELS, LinearEngine, _by_level, LinearEngine)),
+    ("hist", None, None, None, True, TreeMethod(_LINEAR, _BINS, LinearEngine, _by_node, LinearEngine)),
+    ("hist", "symmetric", None, None, False,
      TreeMethod("grow_policy='symmetric'", _LEVELS, HistogramEngine, _by_level, HistogramEngine)),
-    ("hist", None, None, False, TreeMethod("tree_method='hist'", _BINS, HistogramEngine, _by_node, HistogramEngine)),
-    ("exact", None, None, False,
+    ("hist", None, None, None, False,
+     TreeMethod("tree_method='hist'", _BINS, HistogramEngine, _by_node, HistogramEngine)),
+    ("exact", None, None, None, False,
      TreeMethod("tree_method='exact'", "between any two values, by scans of sorted columns", ColumnBlockEngine, _exact,
                 cuts_refusal="which splits between any two values")),
-    ("approx", None, "global", False,
+    ("approx", None, "global", None, False,
      TreeMethod("tree_method='approx'", "between bins proposed for each tree", RebinningEngine, _approx_global,
                 cuts_refusal="which finds its own for each tree")),
-    ("approx", None, "local", False,
+    ("approx", None, "local", None, False,
      TreeMethod("tree_method='approx' and proposal='local'", "between bins proposed in each node", NodeBinningEngine,
                 _approx_local, cuts_refusal="which finds its own in each node")),
 )  # fmt: skip
@@ -608,9 +616,8 @@ _TREE_METHODS: tuple[tuple[str, str | None, str | None, bool, TreeMethod], ...] 
 
 def choose_tree_method(parameters: Parameters) -> TreeMethod:
     """Return the tree method for the parameters."""
-    if parameters.multi_strategy == "multi_output_tree":
-        return _VECTOR_LEVELS if parameters.grow_policy == "symmetric" else _VECTOR
-    values = (parameters.tree_method, parameters.grow_policy, parameters.proposal, parameters.linear_tree)
+    p = parameters
+    values = (p.tree_method, p.grow_policy, p.proposal, p.multi_strategy, p.linear_tree)
     for *pattern, method in _TREE_METHODS:
         if all(each in (None, value) for each, value in zip(pattern, values, strict=True)):
             return method

@@ -22,9 +22,11 @@ from frameboost.splits.search import bounded_weights, categorical_split
 from frameboost.splits.split import FloatArray, IntArray, Split, Stats
 from frameboost.splits.symmetric import scan_level
 from frameboost.splits.vector import find_vector_splits, gains_of_outputs, named_by_outputs
-from frameboost.training.grower import GrownTree, Moves, TreeGrower, TreeTarget, tree_of
+from frameboost.training.grower import GrownTree, Moves, TreeGrower, TreeTarget, add_values, tree_of, with_linear
+from frameboost.training.linear_leaves import LinearLeaves
 from frameboost.training.open_nodes import OpenNode
 from frameboost.training.splitter import SLOTS_PER_THREAD, BinSplitter, SplitSearch, SplitSettings
+from frameboost.trees.linear_leaves import LinearColumns
 
 __all__ = ["SymmetricVectorSplitter", "VectorSplitter", "VectorTreeGrower"]
 
@@ -42,13 +44,16 @@ class VectorTreeGrower:
         The split search over its columns, and its settings, with constraints on the features of a path.
     parameters
         Shape and regularisation of the trees.
+    linear
+        Fits slopes of linear leaves, or None; the engines are then `LinearVectorEngine`.
     """
 
     def __init__(
         self, engine: Engine, followers: Sequence[Engine], search: SplitSearch, settings: SplitSettings,
-        parameters: Parameters,
+        parameters: Parameters, linear: LinearLeaves | None = None,
     ) -> None:  # fmt: skip
         self._engine, self._engines, self._penalties = engine, (engine, *followers), settings.penalties
+        self._linear = linear
         self._grower = TreeGrower(engine, followers, search, settings, parameters)
 
     def grow(
@@ -63,19 +68,26 @@ class VectorTreeGrower:
         splits, gains, values = tree_of(nodes, 0), self._gains(nodes, sums), self._values(sums, shrinkage)
         number_of = {node.id: number for number, node in enumerate(nodes)}
         leaves = [number_of[leaf.id] for leaf in leaf_of.values()]
-        grown = []
         for target in targets:
-            output = target.output
             if target.renewal is not None:
                 for id_, renewed in target.renewal.leaf_values(self._engine, shrinkage).items():
-                    values[number_of[id_], output] = renewed
+                    values[number_of[id_], target.output] = renewed
+        linear: list[LinearColumns | None] = [None] * len(targets)
+        number = np.array(list(number_of))
+        if self._linear is not None:
+            feature, left = np.array(splits.feature), np.array(splits.left)
+            linear = self._linear.fitted(self._engine, number, feature, left, values.T, shrinkage)
+        grown = []
+        for target, slopes in zip(targets, linear, strict=True):
+            output = target.output
             of_rows = dict(zip(leaf_of, values[leaves, output].tolist(), strict=True))
-            for engine in self._engines:
-                engine.add_leaf_values(of_rows, target.margin)
             of_nodes = values[:, output], gains[:, output], sums[:, output, 1]
             value, gain, cover = (tuple(each.tolist()) for each in of_nodes)
-            tree = replace(splits, value=value, gain=gain, cover=cover, output=output)
-            grown.append(GrownTree(tree, target.margin, partial(_calls, steps, of_rows)))
+            constant = replace(splits, value=value, gain=gain, cover=cover, output=output)
+            tree, by_id = with_linear(constant, slopes, number)
+            for engine in self._engines:
+                add_values(engine, of_rows, by_id, target.margin)
+            grown.append(GrownTree(tree, target.margin, partial(_calls, steps, of_rows, by_id)))
         for node in nodes:
             node.sibling = None  # breaks the reference cycle of two siblings, so that they are freed at once
         return grown
@@ -105,8 +117,10 @@ def _outputs(node: OpenNode) -> FloatArray:
     return node.outputs
 
 
-def _calls(steps: Sequence[Moves], values: Mapping[int, float]) -> tuple[Sequence[Moves], Mapping[int, float], None]:
-    return steps, values, None
+def _calls(
+    steps: Sequence[Moves], values: Mapping[int, float], linear: LinearColumns | None
+) -> tuple[Sequence[Moves], Mapping[int, float], LinearColumns | None]:
+    return steps, values, linear
 
 
 # --- the splits -------------------------------------------------------------------------------------------------------

@@ -8,12 +8,13 @@ from typing import Any, cast
 
 import numpy as np
 
-from frameboost.engines.contract import Engine, GrownNodes, LinearEngine, TreeEngine, TreeShape, capabilities_of
+from frameboost.engines.contract import Engine, GrownNodes, TreeEngine, TreeShape, capabilities_of
 from frameboost.parameters.parameters import Parameters
 from frameboost.splits.split import Stats
 from frameboost.training.grower import BinThresholds, GrownArrays, GrownTree, TreeTarget
 from frameboost.training.linear_leaves import LinearLeaves
 from frameboost.training.splitter import SplitSearch, SplitSettings
+from frameboost.trees.linear_leaves import LinearColumns
 
 __all__ = ["WholeTreeGrower"]
 
@@ -61,18 +62,17 @@ class WholeTreeGrower:
                 for leaf, value in target.renewal.leaf_values(self._engine, shrinkage).items():
                     grown.value[k, leaf] = value
         categories = self._named(grown) if self._has_categories else {}
-        linear = None
+        linear: list[LinearColumns | None] = [None] * len(targets)
         if self._linear is not None:
             number = np.arange(len(grown.feature))
-            engine = cast(LinearEngine, self._engine)
-            linear = self._linear.fitted(engine, number, grown.feature, grown.left, grown.value[0], shrinkage)
+            linear = self._linear.fitted(self._engine, number, grown.feature, grown.left, grown.value, shrinkage)
         for each in (self._trees, *self._walking):
             each.add_grown(grown, [target.margin for target in targets], linear)
         splits = grown.feature.copy(), grown.bin.copy(), grown.missing_left.copy(), grown.left.copy()
         repeated = []
         for k, target in enumerate(targets):
             results = grown.gain[k].copy(), grown.cover[k].copy(), grown.value[k].copy()
-            arrays = GrownArrays(splits, results, self._thresholds, categories, target.output, linear)
+            arrays = GrownArrays(splits, results, self._thresholds, categories, target.output, linear[k])
             repeated.append(GrownTree.of(arrays, target.margin, self._bin_of))
         if self._moving:
             for tree in repeated:

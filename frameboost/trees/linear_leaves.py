@@ -13,7 +13,10 @@ from frameboost.errors import ParameterError
 from frameboost.expressions.grid import OFFSET_STEPS, on_steps
 from frameboost.schema.types import Feature
 
-__all__ = ["MAX_STEPS", "MAX_TERMS", "LinearColumns", "LinearLeaf", "LinearTerm", "may_have_slope", "refuse_linear"]
+__all__ = [
+    "MAX_STEPS", "MAX_TERMS", "NO_LEAVES", "LinearColumns", "LinearLeaf", "LinearTerm", "may_have_slope",
+    "refuse_linear",
+]  # fmt: skip
 
 IntArray = npt.NDArray[np.int64]
 FloatArray = npt.NDArray[np.float64]
@@ -214,6 +217,9 @@ class LinearColumns:
 
     def _with_slopes(self, slopes: FloatArray) -> FloatArray:
         return np.concatenate([slopes[..., None] + 0.0, self.terms[..., 1:]], axis=-1)
+
+
+NO_LEAVES = LinearColumns.of({})
 
 
 def refuse_linear(what: str, *, is_linear: bool) -> None:

@@ -657,12 +657,16 @@ class DuckDBEngine(TableEngine):
         """See `VectorEngine.start_vector_tree`."""
         outputs = range(self.gradients.n_outputs)
         self._gh_of_outputs = self.gradients.of_outputs(outputs, sample, self.positions, self._tree_order)
-        self.gh = self._gh_of_outputs[0]  # to tell which rows are in the sample
+        self.select_output(0)
         self.reset_nodes()
         totals = [self.gradients.sums(gh) for gh in self._gh_of_outputs]
         self._outputs = {0: np.array(totals)}
         self._stats = {0: Stats(*self._outputs[0].sum(axis=0).tolist())}
         return totals
+
+    def select_output(self, output: int) -> None:
+        """See `LinearVectorEngine.select_output`; h of any output tells which rows are in the sample."""
+        self.gh = self._gh_of_outputs[output]
 
     @property
     def _tree_order(self) -> str:

@@ -39,7 +39,7 @@ from frameboost.runtime.storage import IN_MEMORY, Storage
 from frameboost.runtime.workers import ROWS_PER_TASK, VALUES_PER_TASK, RowNumbers, Workers
 from frameboost.schema.types import Feature, contiguous_array
 from frameboost.splits.split import FloatArray, IntArray, Penalties, Split, Stats
-from frameboost.trees.linear_leaves import LinearColumns
+from frameboost.trees.linear_leaves import NO_LEAVES, LinearColumns
 
 __all__ = ["ArrayEngine", "MemoryEngine"]
 
@@ -492,12 +492,16 @@ class MemoryEngine(ArrayEngine):
                 self._vector_sample = self.storage.empty(self._vector_gh.shape, np.float64, is_rewritten=True)
             totals = self.draw_sample(sample, self._vector_gh, self._vector_sample)
             self._vector_gh = self._vector_sample
-        self.drawn_gh = self._vector_gh[0]  # which rows are in the sample
+        self.select_output(0)
         self._totals, self._is_counted, self._are_all_outputs = totals, False, True
         self.give_to_root()
         self.may_have_samples = sample is not None
         self.binned.start_tree(self.tree_gh, lambda: None)
         return totals
+
+    def select_output(self, output: int) -> None:
+        """See `LinearVectorEngine.select_output`; h of any output tells which rows are in the sample."""
+        self.drawn_gh = self._vector_gh[output]
 
     def give_to_root(self) -> None:
         """See `ArrayEngine.give_to_root`; a tree grown in one call does it itself."""
@@ -526,18 +530,19 @@ class MemoryEngine(ArrayEngine):
         self._grown = self._trees.grow(self._totals, gh, draws, self.partition, shape.least_gain, shrinkage)
         return self._grown
 
-    def add_grown(self, grown: GrownNodes, names: Sequence[str], linear: LinearColumns | None) -> None:
+    def add_grown(self, grown: GrownNodes, names: Sequence[str], linear: Sequence[LinearColumns | None]) -> None:
         """See `TreeEngine.add_grown`."""
         is_own, margins = grown is self._grown, self.margins_of(names)
-        if linear:
-            leaves = np.flatnonzero(grown.left < 0)
-            values = grown.value[0, leaves]
-            node_of = None if is_own else self._nodes_of_rows(grown)
-            self._numbers.add(linear.among(leaves, values), values, margins[0], node_of)
-        elif is_own:
-            self.partition.add_values(grown.value, margins)
-        else:
-            self._walk(grown, grown.value, margins)
+        if not any(linear):
+            if is_own:
+                self.partition.add_values(grown.value, margins)
+            else:
+                self._walk(grown, grown.value, margins)
+            return
+        leaves, node_of = np.flatnonzero(grown.left < 0), None if is_own else self._nodes_of_rows(grown)
+        for of_nodes, margin, each in zip(grown.value, margins, linear, strict=True):
+            values = of_nodes[leaves]
+            self._numbers.add((each or NO_LEAVES).among(leaves, values), values, margin, node_of)
 
     def _nodes_of_rows(self, grown: GrownNodes) -> IntArray:
         numbers: FloatArray = np.zeros((1, self.n_rows))

@@ -141,12 +141,16 @@ class PolarsEngine(FrameEngine):
         """See `VectorEngine.start_vector_tree`."""
         n_outputs = sum(name.startswith("g_") for name in self.gradients.columns)
         of_outputs = [self._gh_of(k, sample) for k in range(n_outputs)]
-        self.gh = of_outputs[0]  # to tell which rows are in the sample
         self.vector_gh = pl.concat(
             [gh.rename({"g": f"g_{k}", "h": f"h_{k}"}) for k, gh in enumerate(of_outputs)], how="horizontal"
         )
+        self.select_output(0)
         self.reset_nodes()
         return [_total(gh) for gh in of_outputs]
+
+    def select_output(self, output: int) -> None:
+        """See `LinearVectorEngine.select_output`; h of any output tells which rows are in the sample."""
+        self.gh = self.vector_gh.select(g=f"g_{output}", h=f"h_{output}")
 
     def _gh_of(self, output: int, sample: Sample | None) -> pl.DataFrame:
         """Return ``g`` and ``h`` of one output, zero in rows outside of the sample."""
