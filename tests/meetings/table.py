@@ -47,6 +47,7 @@ GROWTHS: dict[str, dict[str, Any]] = {
     "symmetric": {"grow_policy": "symmetric"},
     "slopes": {"linear_tree": True},
     "vector": {"multi_strategy": "multi_output_tree", "min_child_samples": 4},
+    "vector with slopes": {"multi_strategy": "multi_output_tree", "linear_tree": True},
     "dart": {"booster": "dart", "rate_drop": 0.3},
     "forest": {"num_parallel_tree": 2, "subsample": 0.8, "colsample_bynode": 0.8, "min_child_samples": 4},
     "approx": {"tree_method": "approx"},

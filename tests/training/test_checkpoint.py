@@ -133,6 +133,7 @@ OPTIONS = {
     "targets": {"target": ["y", "positive"]},
     "vector leaves": {"target": ["y", "positive"], "multi_strategy": "multi_output_tree", "subsample": 0.6},
     "slopes": {"linear_tree": True},
+    "slopes of vector leaves": {"target": ["y", "positive"], "linear_tree": True, "multi_strategy": "multi_output_tree"},
     "counts": {"objective": "count:poisson", "target": "positive", "base_margin": "start"},
     "hazards": {"objective": "survival:cox", "target": "time", "eval_metric": "cox-nloglik"},
     "times": {"objective": "survival:aft", "target": "positive", "label_upper_bound": "upper", "valid": "held"},

@@ -52,6 +52,11 @@ CASES = {
     "levels of counted rows": {"target": ["delay", "air"], "grow_policy": "symmetric", "min_child_samples": 12,
                                "max_delta_step": 0.5},
     "sets": {"target": ["delay", "air"], "interaction_constraints": [["a", "b"], ["carrier", "kind"]]},
+    "slopes": {"target": ["delay", "air"], "linear_tree": True, "subsample": 0.7, "weight": "w"},
+    "slopes of classes": {"target": "cause", "objective": "multi:softprob", "linear_tree": True, "num_parallel_tree": 2,
+                          "grow_policy": "symmetric"},
+    "slopes of counted rows": {"target": ["delay", "air"], "linear_tree": True, "min_child_samples": 12,
+                               "sampling_method": "gradient_based", "subsample": 0.5, "max_delta_step": 0.5},
 }  # fmt: skip
 
 
@@ -177,7 +182,6 @@ def test_categories_are_sorted_along_the_axis_on_which_their_weights_differ_most
         ({"tree_method": "exact"}, r"multi_output_tree' can't be combined with tree_method='exact'; use 'hist'"),
         ({"tree_method": "approx"}, "can't be combined with tree_method='approx'"),
         ({"booster": "dart"}, "can't be combined with booster='dart'"),
-        ({"linear_tree": True}, "can't be combined with linear_tree=True"),
         ({"monotone_constraints": {"a": 1}}, "can't be combined with monotone_constraints, which a split may keep"),
         ({"shards": 2}, "needs one of the engines 'numba', 'polars', 'duckdb', not"),
     ],
@@ -185,6 +189,21 @@ def test_categories_are_sorted_along_the_axis_on_which_their_weights_differ_most
 def test_what_does_not_go_together_is_refused(options, message):
     with pytest.raises(fb.ParameterError, match=message):
         fitted(flights(50), target=["delay", "air"], **options)
+
+
+@pytest.mark.parametrize("policy", ["depthwise", "lossguide", "symmetric"])
+@pytest.mark.parametrize("engine", ENGINES)
+def test_slopes_of_an_output_are_those_of_a_tree_of_its_own_with_the_same_splits(policy, engine):
+    """Of targets that are multiples of each other, powers of two, all trees have the same splits."""
+    frame = flights().with_columns(pl.col("a").fill_null(0.0), half=pl.col("delay") / 2, less=pl.col("delay") * -4)
+    options = {"target": ["delay", "half", "less"], "features": ["a", "b"], "linear_tree": True, "grow_policy": policy}
+    options |= {"max_leaves": 6} if policy == "lossguide" else {}
+    together = fitted(frame, engine, **options)
+    apart = fitted(frame, engine, **options, multi_strategy="one_output_per_tree")
+    assert together.ensemble.is_linear
+    for one, other in zip(together.ensemble.trees, apart.ensemble.trees, strict=True):
+        assert [getattr(one, name) for name in SPLITS] == [getattr(other, name) for name in SPLITS]
+        assert one.linear == other.linear
 
 
 def test_auto_takes_trees_for_all_outputs():
