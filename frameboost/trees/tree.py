@@ -446,7 +446,7 @@ class TreeColumns:
         return self.linear.is_same(other.linear)
 
     def _take(self, trees: IntArray) -> TreeColumns:
-        """Return some of the trees, none with linear leaves, by their numbers, ascending."""
+        """Return some of the trees, without linear leaves, by their numbers, ascending."""
         is_taken = np.zeros(len(self), np.bool_)
         is_taken[trees] = True
         kept = np.repeat(is_taken, self.sizes)
@@ -465,11 +465,11 @@ class TreeColumns:
         Returns
         -------
         tuple
-            The trees of the first output; the values of their nodes in each output, float64 (outputs, nodes); and the
-            number of each tree of the ensemble among them.
+            The trees of the first output, without linear leaves; the values of their nodes in each output, float64
+            (outputs, nodes); and the number of each tree of the ensemble among them.
         """
         n_outputs, of_node = int(max(self.output, default=0)) + 1, np.repeat(self.output, self.sizes)
-        if n_outputs < 2 or self.linear:
+        if n_outputs < 2:
             return None
 
         def by_output(output: IntArray) -> IntArray | None:

@@ -31,7 +31,7 @@ TESTED_OTHERWISE = {
         "compile/test_byte_trees": "add_deep_leaves",  # tests.support.random_models
         "compile/test_few_rows": "add_leaves_of_numbers",  # tests.support.random_models
         "compile/test_linear_contributions": "add_slopes",  # by definition
-        "compile/test_linear_leaves": "add_linear_trees",
+        "compile/test_linear_leaves": "sum_linear_leaves",
         "engines/duckdb/test_star": "add_codes_of_keys add_sums_of_keys",  # trees of the joined frame
         "engines/external_memory/test_engine": "group_rows move_to_children",  # polars, and rows in memory
         "engines/memory/test_bundled_codes": "add_by_feature",

@@ -25,8 +25,11 @@ HINTS = typing.get_type_hints(Parameters)
         ({"linear_tree": True}, LinearEngine, LinearEngine),
         ({"linear_tree": True, "grow_policy": "symmetric"}, LinearEngine, LinearEngine),
         ({"multi_strategy": "multi_output_tree"}, VectorEngine, VectorEngine),
-        ({"multi_strategy": "multi_output_tree", "grow_policy": "symmetric", "linear_tree": True},
-         contract.LinearVectorEngine, contract.LinearVectorEngine),
+        (
+            {"multi_strategy": "multi_output_tree", "grow_policy": "symmetric", "linear_tree": True},
+            contract.LinearVectorEngine,
+            contract.LinearVectorEngine,
+        ),
         ({"tree_method": "exact"}, contract.ColumnBlockEngine, contract.FollowerEngine),
         ({"tree_method": "approx"}, contract.RebinningEngine, contract.FollowerEngine),
         ({"tree_method": "approx", "proposal": "local"}, contract.NodeBinningEngine, contract.FollowerEngine),
@@ -47,7 +50,7 @@ def test_every_value_of_the_parameters_is_in_a_table():
 @pytest.mark.parametrize("engine", BUILT_IN, ids=lambda engine: engine.name)
 def test_built_in_engines_satisfy_contracts_that_there_are(engine):
     known = {getattr(contract, name) for name in contract.__all__ if name.endswith("Engine")} - {contract.Engine}
-    assert set(engine.openers) <= known 
+    assert set(engine.openers) <= known
     assert contract.HistogramEngine in engine.openers
 
 

@@ -134,7 +134,7 @@ class Contributions:
         for first in range(0, len(codes), CHUNK):
             leaves = self.arrays.leaves(codes[first : first + CHUNK])
             add_slopes(
-                leaves, self.arrays.roots, a.linear_at, a.constant, a.starts, a.indices, a.terms, numbers, first, out
+                leaves, self.arrays.roots, a.linear_at[0], a.constant, a.starts, a.indices, a.terms, numbers, first, out
             )
         return out
 

@@ -44,12 +44,15 @@ else:
         sum_leaves,
     )
 
-__all__ = ["FewRows", "FloatArray", "Getter", "IntArray", "NumberTrees", "TreeArrays", "first_margins", "getter"]
+__all__ = [
+    "SMALLEST_BLOCK", "FewRows", "FloatArray", "Getter", "IntArray", "NumberTrees", "TreeArrays", "first_margins",
+    "getter",
+]  # fmt: skip
 
 IntArray = npt.NDArray[np.int64]
 FloatArray = npt.NDArray[np.float64]
 
-_SMALLEST_BLOCK = 1024
+SMALLEST_BLOCK = 1024
 # Bytes of packed tables that are worked on together: eight times as many unpacked.
 _BYTES_AT_ONCE = 1 << 20
 
@@ -102,6 +105,7 @@ class TreeArrays:
     def compile(cls, trees: Sequence[Tree], features: Sequence[Feature]) -> TreeArrays:
         """Flatten trees; those of all outputs that share their splits once."""
         columns = TreeColumns.of(trees)
+        is_linear = bool(columns.linear)
         columns, value, number_of = columns.with_vector_leaves() or (columns, columns.nodes["value"][np.newaxis], None)
         feature = columns.nodes["feature"].astype(np.int64)
         used = np.unique(feature[feature != LEAF])
@@ -128,7 +132,7 @@ class TreeArrays:
             right=columns.nodes["right"] + shift,
             value=value,
             number_of=number_of,
-            is_linear=bool(columns.linear),
+            is_linear=is_linear,
         )
 
     def codes(self, frame: pl.LazyFrame, types: Mapping[str, FeatureType]) -> npt.NDArray[np.unsignedinteger]:
@@ -182,7 +186,7 @@ class TreeArrays:
         """
         refuse_linear("this way of scoring", is_linear=self.is_linear)
         sums = first_margins(base_margins, len(codes))
-        for outputs, conditions in self._conditions_of_outputs:
+        for outputs, conditions in self.conditions_of_outputs:
             if in_parallel:
                 add = partial(sum_leaves, codes, *conditions, self.value)  # type: ignore[call-arg]
                 self._over_rows(len(codes), add, sums[outputs])
@@ -196,7 +200,8 @@ class TreeArrays:
             yield slice(k, k + len(self.value)), np.flatnonzero(self.outputs == k)
 
     @cached_property
-    def _conditions_of_outputs(self) -> list[tuple[slice, tuple[npt.NDArray[np.generic], ...]]]:
+    def conditions_of_outputs(self) -> list[tuple[slice, tuple[npt.NDArray[np.generic], ...]]]:
+        """Outputs, and the trees that add to these, as the kernels of `score_kernels` read them."""
         return [(outputs, self._conditions_of(self.roots[trees])) for outputs, trees in self.trees_of_outputs()]
 
     def leaves(self, codes: npt.NDArray[np.unsignedinteger], *, in_parallel: bool = True) -> npt.NDArray[np.int32]:
@@ -217,7 +222,7 @@ class TreeArrays:
 
     @staticmethod
     def _over_rows(n_rows: int, run: Callable[..., object], out: npt.NDArray[np.generic]) -> None:
-        kept_workers().over(n_rows, lambda first, last: run(first, last, out), smallest=_SMALLEST_BLOCK)
+        kept_workers().over(n_rows, lambda first, last: run(first, last, out), smallest=SMALLEST_BLOCK)
 
 
 def first_margins(base_margins: Sequence[float | FloatArray], n_rows: int) -> FloatArray:

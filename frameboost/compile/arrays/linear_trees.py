@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from frameboost.compile.arrays.flat_trees import FloatArray, IntArray, TreeArrays
-from frameboost.compile.arrays.score_kernels import add_linear_trees
+from frameboost.compile.arrays.flat_trees import SMALLEST_BLOCK, FloatArray, IntArray, TreeArrays
+from frameboost.compile.arrays.score_kernels import sum_linear_leaves
 from frameboost.runtime.workers import Workers
 from frameboost.schema.types import Feature, FeatureType, column
 from frameboost.trees.linear_leaves import LinearColumns
-from frameboost.trees.tree import LEAF, Tree, linear_columns
+from frameboost.trees.tree import LEAF, Tree, TreeColumns
 
 __all__ = ["CHUNK", "LinearArrays", "LinearScorer"]
 
@@ -31,7 +31,7 @@ class LinearArrays:
     names
         The features with slopes.
     linear_at, constant, starts, indices, terms
-        See `frameboost.compile.arrays.score_kernels.add_linear_trees`.
+        See `frameboost.compile.arrays.score_kernels.sum_linear_leaves`.
     """
 
     names: tuple[str, ...]
@@ -42,10 +42,15 @@ class LinearArrays:
     terms: FloatArray
 
     @classmethod
-    def compile(cls, arrays: TreeArrays, linear: LinearColumns, features: Sequence[Feature]) -> LinearArrays:
-        """Return the arrays of linear leaves, by node number over all trees."""
-        linear_at = np.full(len(arrays.feature), -1, np.int64)
-        linear_at[linear.node] = np.arange(len(linear))
+    def compile(
+        cls, arrays: TreeArrays, linear: LinearColumns, features: Sequence[Feature], output: IntArray | int = 0
+    ) -> LinearArrays:
+        """Return the arrays of linear leaves, by node number over all trees of ``arrays``.
+
+        ``output`` is the row of `TreeArrays.value` of each leaf, int64 (leaves,) or one.
+        """
+        linear_at = np.full(arrays.value.shape, -1, np.int64)
+        linear_at[output, linear.node] = np.arange(len(linear))
         is_term = linear.feature != LEAF
         used, indices = np.unique(linear.feature[is_term], return_inverse=True)
         starts = np.cumsum([0, *linear.sizes()], dtype=np.int64)
@@ -84,9 +89,15 @@ class LinearScorer:
     @classmethod
     def compile(cls, arrays: TreeArrays, trees: Sequence[Tree], features: Sequence[Feature]) -> LinearScorer:
         """Return the scorer of trees with these arrays."""
-        linear = linear_columns(trees)
+        columns = TreeColumns.of(trees)
+        linear = columns.linear
         assert linear is not None
-        return cls(arrays, LinearArrays.compile(arrays, linear, features))
+        if arrays.number_of is None:
+            return cls(arrays, LinearArrays.compile(arrays, linear, features))
+        # Trees of all outputs that share their splits are one.
+        tree = np.searchsorted(columns.roots, linear.node, "right") - 1
+        node = linear.node - columns.roots[tree] + arrays.roots[arrays.number_of[tree]]
+        return cls(arrays, LinearArrays.compile(arrays, replace(linear, node=node), features, columns.output[tree]))
 
     def margins(
         self, frame: pl.LazyFrame, types: Mapping[str, FeatureType], bases: Sequence[float | FloatArray],
@@ -98,18 +109,12 @@ class LinearScorer:
         row are added last.
         """
         codes, numbers = self.linear.read(self.arrays, frame, types)
-        sums = [np.zeros(len(codes)) for _ in bases]
-        trees = [np.flatnonzero(self.arrays.outputs == output) for output in range(len(bases))]
-        a = self.linear
+        sums, a = np.zeros((len(bases), len(codes))), self.linear
+        leaves = self.arrays.value, a.linear_at, a.constant, a.starts, a.indices, a.terms, numbers
 
-        def score(first: int) -> None:
-            some = slice(first, first + CHUNK)
-            leaves = self.arrays.leaves(codes[some], in_parallel=False)
-            for trees_of_output, total in zip(trees, sums, strict=True):
-                add_linear_trees(
-                    leaves, trees_of_output, self.arrays.roots, self.arrays.value[0], a.linear_at, a.constant, a.starts,
-                    a.indices, a.terms, numbers, first, total[some],
-                )  # fmt: skip
+        def score(first: int, last: int) -> None:
+            for outputs, conditions in self.arrays.conditions_of_outputs:
+                sum_linear_leaves(codes, *conditions, *leaves, first, last, sums[outputs])  # type: ignore[call-arg]
 
-        workers.each(range(0, len(codes), CHUNK), score)
+        workers.over(len(codes), score, smallest=SMALLEST_BLOCK)
         return [base + total for base, total in zip(bases, sums, strict=True)]

@@ -15,8 +15,8 @@ from frameboost.runtime.kernel import kernel
 
 __all__ = [
     "BOUND", "BYTES", "CHILD", "COLUMN", "LEAF", "MISSING", "NO_TABLE", "ROTATED", "ROUND", "add_deep_leaves",
-    "add_leaves", "add_leaves_of_numbers", "add_linear_trees", "arrow_buffers", "code_buffers", "find_leaves",
-    "is_named", "sum_leaves",
+    "add_leaves", "add_leaves_of_numbers", "arrow_buffers", "code_buffers", "find_leaves", "is_named", "sum_leaves",
+    "sum_linear_leaves",
 ]  # fmt: skip
 
 # What `TreeArrays.feature` holds for a leaf, and ``table`` and ``table_at`` for a split that is not categorical.
@@ -437,40 +437,41 @@ def _count_cuts(values, edges, n_cuts, missing, codes):  # type: ignore[no-untyp
 
 
 @kernel
-def add_linear_trees(leaves, trees, roots, value, linear_at, constant, starts, indices, terms, numbers, first, margins):  # type: ignore[no-untyped-def]
-    """Add the values of some trees to the margins of some rows.
+def sum_linear_leaves(  # type: ignore[no-untyped-def]
+    codes, roots, feature, bound, missing, missing_left, table_at, tables, left, right, value, linear_at, constant,
+    starts, indices, terms, numbers, first, last, margins,
+):  # fmt: skip
+    """Do what `sum_leaves` does where leaves may be linear; values are on a grid, so that no sum rounds.
 
     Parameters
     ----------
-    leaves
-        int32 (rows, all trees): the rows' leaves, as node numbers within the tree.
-    trees, roots
-        int64: the indices of the trees, and the start of each tree's nodes.
-    value, linear_at
-        float64 and int64 (nodes): the value of a constant leaf, and the index of a linear leaf or -1.
+    linear_at
+        int64 (outputs, nodes): the index of a linear leaf or -1.
     constant, starts
         float64 (linear leaves), int64 (linear leaves + 1): the constants, and the start of each leaf's terms.
     indices, terms
         int64 (terms), float64 (terms, 5): the row of ``numbers``; slope, offset, shift, low and high.
     numbers
         float64 (features, rows): NaN for missing values.
-    first
-        The index of the first row in ``numbers``.
-    margins
-        float64 (rows).
     """
-    for row in range(len(leaves)):
-        total = 0.0
-        for i in range(len(trees)):
-            node = roots[trees[i]] + leaves[row, trees[i]]
-            added, leaf = value[node], linear_at[node]
-            if leaf >= 0:
-                linear, is_complete = constant[leaf], True
-                for k in range(starts[leaf], starts[leaf + 1]):
-                    x = numbers[indices[k], first + row]
-                    is_complete &= x == x
-                    linear += terms[k, 0] * min(max((x + terms[k, 1]) - terms[k, 2], terms[k, 3]), terms[k, 4])
-                if is_complete:
-                    added = linear
-            total += added
-        margins[row] += total
+    node_of = np.empty(_WALKED, np.int64)
+    for start in range(first, last, _WALKED):
+        stop = min(start + _WALKED, last)
+        for tree in range(len(roots)):
+            for row in range(start, stop):
+                node_of[row - start] = _leaf_of(
+                    codes, row, roots[tree], feature, bound, missing, missing_left, table_at, tables, left, right
+                )
+            for output in range(len(value)):
+                for row in range(start, stop):
+                    node = node_of[row - start]
+                    added, leaf = value[output, node], linear_at[output, node]
+                    if leaf >= 0:
+                        linear = constant[leaf]
+                        for k in range(starts[leaf], starts[leaf + 1]):
+                            u = (numbers[indices[k], row] + terms[k, 1]) - terms[k, 2]
+                            u = terms[k, 3] if u < terms[k, 3] else terms[k, 4] if u > terms[k, 4] else u
+                            linear += terms[k, 0] * u
+                        if linear == linear:  # no number is missing
+                            added = linear
+                    margins[output, row] += added

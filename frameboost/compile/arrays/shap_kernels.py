@@ -293,8 +293,8 @@ def add_steps(codes, roots, missing, conditions, mean, first, last, out):  # typ
 def add_slopes(leaves, roots, linear_at, constant, starts, indices, terms, numbers, first, out):  # type: ignore[no-untyped-def]
     """Add slope times number of each term of the rows' leaves to its feature; the constant goes to the first term.
 
-    ``out`` is float64 (rows, features), by ``indices``; the other parameters are those of
-    `frameboost.compile.arrays.score_kernels.add_linear_trees`.
+    ``out`` is float64 (rows, features), by ``indices``; ``linear_at`` is that of one output; the other parameters
+    are those of `frameboost.compile.arrays.score_kernels.sum_linear_leaves`.
     """
     for row in range(len(leaves)):
         for tree in range(len(roots)):
