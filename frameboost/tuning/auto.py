@@ -47,7 +47,7 @@ from frameboost.tuning.trials import MOST_READ, Deadline, Fold, Trial, Trials
 
 __all__ = ["auto"]
 
-_BINARY, _OF_CLASSES = "binary:logistic", ("multi:softprob", "multi:softmax")
+_SQUARED, _BINARY, _OF_CLASSES = "reg:squarederror", "binary:logistic", ("multi:softprob", "multi:softmax")
 # The maximum number of values for concurrent fits.
 _MAX_VALUES_AT_ONCE = 2**22
 _LAST_ROWS = "last 20%"
@@ -61,8 +61,8 @@ _FEW_VALUES, _ROWS_OF_VALUES, _ROWS_OF_ONE = 16, 1_000, 10
 # do not go with.
 _WITH_SLOPES = ("auto", "numba", "polars", "duckdb")
 _WITHOUT = {
-    "linear_tree": {"booster", "monotone_constraints", "multi_strategy", "shards"},
-    "multi_strategy": {"booster", "linear_tree", "monotone_constraints", "sampling_method", "shards"},
+    "linear_tree": {"booster", "monotone_constraints", "shards"},
+    "multi_strategy": {"booster", "monotone_constraints", "sampling_method", "shards"},
     "subsample": {"colsample_bylevel", "sampling_method"},
 }
 # Of these one that is given holds for every recipe; without a maximum the rate does not grow.
@@ -190,7 +190,7 @@ def auto(
         raise DataError(f"the data has {counted(n_rows, 'row')}; auto needs at least {_FEWEST_ROWS}")
     plan = _plan(quality, arguments, _left_out(planned, arguments, rows, n_rows))
     if not _is_of_classes(planned):
-        plan = plan.without_lead()
+        plan = plan.without_leads()
     groups = groups or planned.groups
     if time is None:
         plan = plan.with_folds(n_rows // 2 if groups is None else count_groups(rows, groups))
@@ -225,7 +225,7 @@ def auto(
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise ParameterError(f"checkpoint {shown(str(folder))} can't be a folder: {reason(error)}") from error
-    n_rivals = sum(map(len, plan.rivals)) + (plan.lead is not None)
+    n_rivals = sum(map(len, (plan.leads, *plan.rivals)))
     with steps(len(plan.recipes) * len(folds) + n_rivals, verbose=verbose) as tell:
         search = Trials(
             folds, rows, planned, train, deadline, metric, at_once=at_once, n_threads=n_threads, checkpoint=folder,
@@ -295,14 +295,14 @@ def _is_of_classes(planned: FitPlan) -> bool:
 def _left_out(planned: FitPlan, options: Mapping[str, Any], rows: LocalSource, n_rows: int) -> list[str]:
     """Return the settings that are skipped for this data.
 
-    Linear leaves pay in regressions; vector leaves with several outputs and some numeric features; training without row
-    sampling where each feature is categorical or has few values.
+    Linear leaves pay in regressions and classifications, and vector leaves with several outputs, if some features are
+    numeric; training without row sampling where each feature is categorical or has few values.
     """
     has_engine = options.get("engine", "auto") in _WITH_SLOPES
     are_categories = all(feature.type.is_categorical for feature in planned.features)
     has_outputs = planned.objective in _OF_CLASSES or len(planned.target) > 1
     suits = {
-        "linear_tree": has_engine and planned.objective == "reg:squarederror" and len(planned.target) == 1,
+        "linear_tree": has_engine and planned.objective in (_SQUARED, _BINARY, *_OF_CLASSES) and not are_categories,
         "multi_strategy": has_engine and has_outputs and not are_categories,
         "subsample": are_categories or _have_few_values(planned, rows, n_rows),
     }

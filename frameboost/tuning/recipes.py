@@ -5,11 +5,12 @@ with few rows or many columns, as all rows determine the splits of a level; leaf
 interactions. A mean gains more from different shapes of trees than from more models of one shape, if these are about as
 good.
 
-With little noise other recipes may be far ahead: linear leaves follow smooth functions of numbers, vector leaves share
-what they learn from numbers between classes, and rules over categories and codes are best learnt without sampling, and
-without smoothing, which outweighs the hessians of rows that are almost certain. They are tried only there, on one fold,
-and must win. There the missing rows of a fold cost more than a mean of five models gains, so they are then trained on
-all rows: errors are 4 to 45 % smaller, of two models or one in place of five.
+With little noise other recipes may be far ahead: linear leaves follow smooth functions of numbers and borders between
+classes that are no axes, vector leaves share what they learn from numbers between classes, and rules over categories
+and codes are best learnt without sampling, and without smoothing, which outweighs the hessians of rows that are almost
+certain. They are tried only there, on one fold, and must win. There the missing rows of a fold cost more than a mean of
+five models gains, so they are then trained on all rows: errors are 4 to 45 % smaller, of two models or one in place of
+five.
 """
 
 from __future__ import annotations
@@ -90,9 +91,9 @@ class Plan:
         The common settings.
     has_few_bins
         Whether few rows have fewer bins.
-    lead
-        A recipe that is tried first, on the first fold: it is the only one if it shows little noise there, and a rival
-        otherwise.
+    leads
+        Recipes that are tried first, on the first fold; one takes the place of those before if it is ahead of them. It
+        is the only one if it shows little noise there, and a rival otherwise.
     rivals
         Recipes that replace the first one if they are clearly better on the first fold, in groups: the first group with
         such a recipe is the last one to be tried. They are tried only where there is little noise.
@@ -103,7 +104,7 @@ class Plan:
     trained: int
     settings: Settings
     has_few_bins: bool = False
-    lead: Recipe | None = None
+    leads: tuple[Recipe, ...] = ()
     rivals: tuple[tuple[Recipe, ...], ...] = ()
 
     def max_bin_of(self, n_rows: int) -> int | None:
@@ -131,13 +132,12 @@ class Plan:
 
     def each(self, change: Callable[[Iterable[Recipe]], Iterable[Recipe]]) -> Plan:
         """Return the plan with changed recipes; ``change`` is called with the recipes and each group of rivals."""
-        groups = self.recipes, () if self.lead is None else (self.lead,), *self.rivals
-        recipes, lead, *rivals = (tuple(change(some)) for some in groups)
-        return replace(self, recipes=recipes, lead=next(iter(lead), None), rivals=tuple(rivals))
+        recipes, leads, *rivals = (tuple(change(some)) for some in (self.recipes, self.leads, *self.rivals))
+        return replace(self, recipes=recipes, leads=leads, rivals=tuple(rivals))
 
-    def without_lead(self) -> Plan:
-        """Return the plan with the lead as a rival like others."""
-        return self if self.lead is None else replace(self, lead=None, rivals=((self.lead,), *self.rivals))
+    def without_leads(self) -> Plan:
+        """Return the plan with the leads as rivals like others."""
+        return replace(self, leads=(), rivals=(self.leads, *self.rivals)) if self.leads else self
 
 
 # The maximum number of bins for data of at most so many rows. On 65 tables of up to 20,000 rows 128 instead of 256 take
@@ -159,15 +159,19 @@ _ONE = Recipe("symmetric", (_SYMMETRIC,))
 _MIXED = Recipe("symmetric and leafwise", (_SYMMETRIC, _LEAFWISE))
 _SLOPES = {"grow_policy": "symmetric", "linear_tree": True}
 _VECTORS = {**_SHALLOW, "multi_strategy": "multi_output_tree", "reg_lambda": 0.3}
+_LARGER_STEPS = {"learning_rate": 0.1, "max_learning_rate": 0.35}
 # Rules have no noise that large steps would learn.
 _ALL_ROWS = {
     "subsample": 1.0, "colsample_bylevel": 1.0, "cat_smooth": 0.0, "learning_rate": 0.15, "max_learning_rate": 0.5
 }  # fmt: skip
 # Where a fold of theirs is somewhat worse, they are as good on all rows, in a fraction of the SQL.
-_FOR_ALL = Recipe("for all outputs", (_VECTORS,), refits=2, ahead=-0.1)
+_FOR_ALL = (
+    Recipe("for all outputs", (_VECTORS,), refits=2, ahead=-0.1),
+    Recipe("linear, for all outputs", ({**_VECTORS, "max_depth": 3, "linear_tree": True, **_LARGER_STEPS},), refits=2),
+)
 _RIVALS = (
     (
-        *(Recipe(f"linear, depth {depth}", ({**_SLOPES, "max_depth": depth},), refits=2) for depth in (4, 5, 6)),
+        *(Recipe(f"linear, depth {depth}", ({**_SLOPES, "max_depth": depth},), refits=2) for depth in (3, 4, 5, 6)),
         Recipe("all rows, shallow", ({**_SHALLOW, **_ALL_ROWS},), refits=1, ahead=0.08),
         Recipe("all rows", ({**_SYMMETRIC, **_ALL_ROWS},), refits=1, ahead=0.08),
         Recipe("all rows, leafwise", ({**_LEAFWISE, **_ALL_ROWS},), refits=1, ahead=0.08),
@@ -192,8 +196,8 @@ PLANS: Mapping[int, Plan] = {
     1: Plan((_ONE,), 5, 1, _settings((0.1, 0.1), 1_000, 30), True),
     2: Plan((_MIXED,), 5, 3, _settings(_RATES, 1_000, _PATIENCE), True, _FOR_ALL, _RIVALS),
     3: Plan((_MIXED,), 5, 5, _settings(_RATES, 1_000, _PATIENCE), True, _FOR_ALL, _RIVALS),
-    4: Plan((*_EACH[:3], _FOR_ALL, *chain(*_RIVALS)), 5, 5, _settings((0.05, 0.1), 2_000, 50)),
-    5: Plan((*_EACH, _FOR_ALL, *chain(*_RIVALS)), 10, 10, _settings((0.03, 0.05), 5_000, 80)),
+    4: Plan((*_EACH[:3], *_FOR_ALL, *chain(*_RIVALS)), 5, 5, _settings((0.05, 0.1), 2_000, 50)),
+    5: Plan((*_EACH, *_FOR_ALL, *chain(*_RIVALS)), 10, 10, _settings((0.03, 0.05), 5_000, 80)),
 }
 
 

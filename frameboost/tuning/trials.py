@@ -228,26 +228,25 @@ class Trials:
         return [trial for trial in trials if trial.models], [trial for trial in losers if trial.models]
 
     def _race(self, first: Trial, plan: Plan) -> list[Trial]:
-        """Return the trials of a recipe, the lead and its rivals on the first fold, the winner first; see `Plan`.
+        """Return the trials of a recipe, the leads and its rivals on the first fold, the winner first; see `Plan`.
 
-        Without a lead or rivals nothing is trained. There is no race by a metric of which larger values are better.
+        Without leads or rivals nothing is trained. There is no race by a metric of which larger values are better.
         """
-        trials, fold, winner = [first], self.folds[0], 0
-        if plan.lead is None and not plan.rivals:
-            return trials
-        if plan.lead is not None:
-            trials.append(Trial(plan.lead))
-            self._fit([fold], trials[1], is_needed=True)
-            if self._has_little_noise(trials[1]) or not self._deadline.allows(first.recipe.name):
-                return trials[::-1]
-        self._fit([fold], first, is_needed=plan.lead is None)
+        fold, winner = self.folds[0], 0
+        if not plan.leads and not plan.rivals:
+            return [first]
+        leads = self._race_of_leads(plan.leads, fold)
+        if leads and (self._has_little_noise(leads[0]) or not self._deadline.allows(first.recipe.name)):
+            return [*leads, first]
+        self._fit([fold], first, is_needed=not leads)
         if not first.models:  # the time was over
-            return trials[::-1]
+            return [*leads, first]
+        trials = [first, *leads]
         if deciding_metric(self._metric, first.any_model.ensemble.loss)[1]:
             return trials
         least = first.score([fold.number])
-        if plan.lead is not None and trials[1].score([fold.number]) < (1 - plan.lead.ahead) * least:
-            return trials[::-1]
+        if leads and leads[0].score([fold.number]) < (1 - plan.leads[0].ahead) * least:
+            return [*leads, first]
         for group in plan.rivals if self._has_little_noise(first) else ():
             for rival in group:
                 if not self._deadline.allows(rival.name):
@@ -262,6 +261,24 @@ class Trials:
             if winner:
                 break
         return [trials.pop(winner), *trials]
+
+    def _race_of_leads(self, recipes: Sequence[Recipe], fold: Fold) -> list[Trial]:
+        """Return the trials of recipes on a fold, the winner first: the last one that is ahead of those before."""
+        trials: list[Trial] = []
+        for recipe in recipes:
+            if trials and not self._deadline.allows(recipe.name):
+                break
+            trial = Trial(recipe)
+            self._fit([fold], trial, is_needed=not trials)
+            if trials and not trial.models:  # the time was over
+                break
+            if trials and trial.score([fold.number]) >= (1 - recipe.ahead) * trials[0].score([fold.number]):
+                trials.append(trial)
+            else:
+                trials.insert(0, trial)
+            if deciding_metric(self._metric, trial.any_model.ensemble.loss)[1]:
+                break
+        return trials
 
     def _has_little_noise(self, trial: Trial) -> bool:
         """Whether less than `_LITTLE` of the first round's error is left after the best round on the first fold."""
