@@ -40,12 +40,16 @@ class Recipe:
         if nothing is drawn.
     ahead
         By what share of the error a rival must be ahead on the first fold; below 0 it may be behind.
+    series
+        The name of rivals that follow each other, from shallow to deep trees: ``ahead`` is of rivals outside of it.
+        Once one is clearly behind the one before, the others are not tried.
     """
 
     name: str
     shapes: tuple[Settings, ...]
     refits: int = 0
     ahead: float = 0.03
+    series: str | None = None
 
     def of_fold(self, number: int) -> Settings:
         """Return the settings for a fold."""
@@ -171,7 +175,10 @@ _FOR_ALL = (
 )
 _RIVALS = (
     (
-        *(Recipe(f"linear, depth {depth}", ({**_SLOPES, "max_depth": depth},), refits=2) for depth in (3, 4, 5, 6)),
+        *(
+            Recipe(f"linear, depth {depth}", ({**_SLOPES, "max_depth": depth},), refits=2, series="linear")
+            for depth in range(1, 7)
+        ),
         Recipe("all rows, shallow", ({**_SHALLOW, **_ALL_ROWS},), refits=1, ahead=0.08),
         Recipe("all rows", ({**_SYMMETRIC, **_ALL_ROWS},), refits=1, ahead=0.08),
         Recipe("all rows, leafwise", ({**_LEAFWISE, **_ALL_ROWS},), refits=1, ahead=0.08),

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import CancelledError, ThreadPoolExecutor, as_completed
 from contextlib import nullcontext
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from statistics import fmean
 from types import MappingProxyType
@@ -38,6 +39,9 @@ __all__ = ["MOST_READ", "Deadline", "Fold", "Trial", "Trials", "deciding_metric"
 MOST_READ = 2**20
 # A trial is given up after so many folds, if its metric is behind by this share.
 _JUDGED_BY, _BEHIND = 2, 0.03
+# No more of a series is tried after a rival that is behind the one before by this share; deeper trees must be ahead of
+# shallower ones by the other.
+_CLEARLY, _DEEPER = 0.05, 0.01
 # The metrics of losses whose margins `sharpness` multiplies.
 _OF_SHARES = ("logloss", "mlogloss")
 # There is little noise if the error of the best round is below this share of the first round's.
@@ -247,16 +251,20 @@ class Trials:
         least = first.score([fold.number])
         if leads and leads[0].score([fold.number]) < (1 - plan.leads[0].ahead) * least:
             return [*leads, first]
+        errors: dict[str, list[float]] = {first.recipe.name: [least]}  # by series
         for group in plan.rivals if self._has_little_noise(first) else ():
             for rival in group:
-                if not self._deadline.allows(rival.name):
+                of_series = errors.setdefault(rival.series or rival.name, [])
+                is_past = len(of_series) > 1 and of_series[-1] > (1 + _CLEARLY) * of_series[-2]
+                if is_past or not self._deadline.allows(rival.name):
                     continue
                 trial = Trial(rival)
                 self._fit([fold], trial)
                 error = trial.score([fold.number]) if trial.models else math.inf
-                if error < (1 - rival.ahead) * least:
+                least = min(chain.from_iterable(each for each in errors.values() if each is not of_series))
+                if error < (1 - rival.ahead) * least and error < (1 - _DEEPER) * min(of_series, default=math.inf):
                     winner = len(trials)
-                least = min(least, error)
+                of_series.append(error)
                 trials.append(trial)
             if winner:
                 break
