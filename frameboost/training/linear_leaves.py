@@ -6,6 +6,9 @@ the leaf, weighted by h, the step minimises Σ g f + ½ h f² + ½ λ a² + ½ �
 ``linear_lambda``, with slopes b_j of the z_j. As Σ h z = 0, the constant is that of a leaf without slopes, and the
 slopes solve (R + μ/H) b = −r, with R the correlations of the features, and r_j = Σ g z_j / H.
 
+Trees for all outputs (`multi_strategy="multi_output_tree"`) share the grids and centres of a leaf's numbers; constants
+and slopes are of an output. So a query reads the numbers once for all of them.
+
 The engine sums products of g, h and numbers on grids that are coarse enough for exact sums, and so the solution, by
 Cholesky's decomposition in a fixed order of operations, has the same bits in every engine.
 """
@@ -13,7 +16,7 @@ Cholesky's decomposition in a fixed order of operations, has the same bits in ev
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import cast
 
 import numpy as np
@@ -89,30 +92,59 @@ class LinearLeaves:
         count = paths_of_leaves(feature, left, self._ends, others, leaves, paths)
         if not count:
             return [None] * len(values)
-        leaves, paths, of_outputs = leaves[:count], paths[:count], []
-        for output, value in enumerate(values):
-            if len(values) > 1:
-                cast(LinearVectorEngine, engine).select_output(output)
-            largest = np.abs(value[feature == LEAF]).max()
-            of_outputs.append(self._slopes(cast(LinearEngine, engine), number, leaves, paths, largest, shrinkage))
-        return of_outputs
+        leaves, paths = leaves[:count], paths[:count]
+        outputs = self._by_output(engine, len(values))
+        ranges = np.stack([each.leaf_ranges(number[leaves], paths) for each in outputs()])
+        # All outputs have the rows and the range of all, though a row whose h is 0 in one of them is not in its sums.
+        has_rows = ranges[..., :1] > 0
+        ranges[..., 3::2] = np.where(has_rows, ranges[..., 3::2], np.inf).min(axis=0)
+        ranges[..., 4::2] = np.where(has_rows, ranges[..., 4::2], -np.inf).max(axis=0)
+        ranges[..., 0] = ranges[..., 0].max(axis=0)
+        offsets, terms = np.empty((len(values), count, 2)), np.zeros((count, MAX_TERMS, 5))
+        for of_output, grids in zip(ranges, offsets, strict=True):
+            kept = leaves.copy(), paths.copy()
+            count = grids_of_leaves(*kept, of_output, self._ends, grids, terms)
+        if not count:
+            return [None] * len(values)
+        leaves, paths = kept[0][:count], kept[1][:count]
+        grid = LinearColumns(number[leaves], np.empty(count), paths, terms[:count])
+        sums = [each.leaf_sums(grid, grids[:count]) for each, grids in zip(outputs(), offsets, strict=True)]
+        return self._slopes(sums, values[:, feature == LEAF], leaves, grid, shrinkage)
+
+    @staticmethod
+    def _by_output(engine: Engine, n_outputs: int) -> Callable[[], Iterator[LinearEngine]]:
+        """Return a function that yields the engine with the gradients of each output of a tree in turn."""
+
+        def outputs() -> Iterator[LinearEngine]:
+            for output in range(n_outputs):
+                if n_outputs > 1:
+                    cast(LinearVectorEngine, engine).select_output(output)
+                yield cast(LinearEngine, engine)
+
+        return outputs
 
     def _slopes(
-        self, engine: LinearEngine, number: IntArray, leaves: IntArray, paths: IntArray, largest: float,
-        shrinkage: float,
-    ) -> LinearColumns | None:  # fmt: skip
-        """Return the linear leaves of one output; see `paths_of_leaves` and `slopes_of_leaves`."""
-        leaves, paths, count = leaves.copy(), paths.copy(), len(leaves)
-        ranges = engine.leaf_ranges(number[leaves], paths)
-        offsets, terms = np.empty((count, 2)), np.zeros((count, MAX_TERMS, 5))
-        count = grids_of_leaves(leaves, paths, ranges, self._ends, offsets, terms)
-        if not count:
-            return None
-        leaves, paths, offsets, terms = leaves[:count], paths[:count], offsets[:count], terms[:count]
-        constants = np.empty(count)
-        sums = engine.leaf_sums(LinearColumns(number[leaves], constants, paths, terms), offsets)
-        count = slopes_of_leaves(sums, self._penalties, shrinkage, largest, leaves, constants, paths, terms)
-        return LinearColumns(leaves[:count], constants[:count], paths[:count], terms[:count])
+        self, sums: Sequence[FloatArray], values: FloatArray, leaves: IntArray, grid: LinearColumns, shrinkage: float
+    ) -> list[LinearColumns | None]:
+        """Return the linear leaves of each output, from its sums (see `LinearEngine.leaf_sums`)."""
+        H = np.stack([each[:, 1, 0] for each in sums])[..., np.newaxis]
+        has_mean, safe_H = H > 0.0, np.where(H > 0.0, H, 1.0)
+        means = np.where(has_mean, np.stack([each[:, 2:, 0] for each in sums]) / safe_H, 0.0)
+        centres, of_outputs = means.sum(axis=0) / np.maximum(has_mean.sum(axis=0), 1), list[LinearColumns | None]()
+        for of_output, plain in zip(sums, values, strict=True):
+            node, constant, feature, terms = (
+                leaves.copy(),
+                np.empty(len(leaves)),
+                grid.feature.copy(),
+                grid.terms.copy(),
+            )
+            count = slopes_of_leaves(
+                of_output, centres, self._penalties, shrinkage, np.abs(plain).max(), len(sums) > 1, node, constant,
+                feature, terms,
+            )  # fmt: skip
+            linear = LinearColumns(node[:count], constant[:count], feature[:count], terms[:count])
+            of_outputs.append(linear if count else None)
+        return of_outputs
 
     def count(self, feature: npt.ArrayLike, gain: npt.ArrayLike) -> None:
         """Add the gains of a tree's splits, both (nodes,), to those by which leaves of later trees choose features."""
@@ -240,19 +272,25 @@ def grids_of_leaves(leaves, features, ranges, ends, offsets, terms):  # type: ig
 
 
 @kernel
-def slopes_of_leaves(sums, penalties, shrinkage, largest, leaves, constants, features, terms):  # type: ignore[no-untyped-def]
+def slopes_of_leaves(  # type: ignore[no-untyped-def]
+    sums, centres, penalties, shrinkage, largest, keeps_all, leaves, constants, features, terms
+):
     """Write linear leaves; return how many there are, without leaves that get no slopes.
 
     Parameters
     ----------
     sums
         See `LinearEngine.leaf_sums`.
+    centres
+        float64 (leaves, `MAX_TERMS`): where terms are to be 0.
     penalties
         ``linear_lambda``, ``reg_lambda``, ``reg_alpha`` and ``max_delta_step`` or 0.
     shrinkage
         The factor of leaf values.
     largest
         The largest magnitude of the tree's leaves without slopes.
+    keeps_all
+        Whether to keep terms with a slope of 0, so that the leaves of all outputs have the same terms.
     leaves, constants, features, terms
         See `grids_of_leaves` and `LinearColumns`. They become those of the linear leaves.
     """
@@ -276,19 +314,23 @@ def slopes_of_leaves(sums, penalties, shrinkage, largest, leaves, constants, fea
             factor = max(room, 0.0) / range_
         size, magnitude = 0, 0.0
         for k in range(n_terms):
-            if slopes[k] == 0.0:
+            if slopes[k] == 0.0 and not keeps_all:
                 continue
             low, high, centre = terms[leaf, k, LOW], terms[leaf, k, HIGH], terms[leaf, k, CENTRE]
             # The grid of scores is finer than that of sums.
             step = max(_bit_step(high - low, _BITS), _bit_step(max(abs(centre + low), abs(centre + high)), 50))
             step = min(step, terms[leaf, k, STEP])
             # Around the mean, so that the constant is what a leaf without slopes has, but for rounding.
-            to_mean, slope = np.rint(means[k] / step) * step, slopes[k] * factor
-            constant -= slope * (means[k] - to_mean)
-            low, high, slope = low - to_mean, high - to_mean, slope * shrinkage
+            to_centre, slope = np.rint(centres[leaf, k] / step) * step, slopes[k] * factor
+            constant -= slope * (means[k] - to_centre)
+            low, high, slope = low - to_centre, high - to_centre, slope * shrinkage
             features[count, size] = features[leaf, k]
             terms[count, size, SLOPE], terms[count, size, STEP] = slope, step
-            terms[count, size, CENTRE], terms[count, size, LOW], terms[count, size, HIGH] = centre + to_mean, low, high
+            terms[count, size, CENTRE], terms[count, size, LOW], terms[count, size, HIGH] = (
+                centre + to_centre,
+                low,
+                high,
+            )
             magnitude += abs(slope) * max(abs(low), abs(high))
             size += 1
         for k in range(size, MAX_TERMS):
