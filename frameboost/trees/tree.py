@@ -227,7 +227,7 @@ def split_features(trees: Iterable[Tree]) -> list[int]:
 def shared_splits(trees: Sequence[Tree]) -> list[list[int]]:
     """Return the indices of trees of several outputs with equal splits, group by group.
 
-    Trees with a single leaf, with linear leaves, or of only one output are in no group.
+    Trees with a single leaf, or of only one output, are in no group, nor are trees with linear leaves beside others.
 
     >>> splits = {"feature": (0, -1, -1), "categories": (None,) * 3, "missing_left": (False,) * 3, "left": (1, -1, -1),
     ...           "right": (2, -1, -1), "gain": (1.0, 0.0, 0.0), "cover": (2.0, 1.0, 1.0)}
@@ -238,10 +238,10 @@ def shared_splits(trees: Sequence[Tree]) -> list[list[int]]:
     """
     groups: dict[tuple[object, ...], list[int]] = {}
     for number, tree in enumerate(trees):
-        if not tree.is_leaf(0) and not tree.is_linear:
+        if not tree.is_leaf(0):
             groups.setdefault(
                 (tree.feature, tree.threshold, tree.categories, tree.missing_left, tree.left, tree.right,
-                 tree.with_missing), []
+                 tree.with_missing, tree.is_linear), []
             ).append(number)  # fmt: skip
     return [group for group in groups.values() if len({trees[number].output for number in group}) > 1]
 

@@ -10,6 +10,12 @@ is each of the second terms, and so on; and a list of the row has its ``numbers`
 
 where the steps are ``numbers[feature[leaf]] * scale[leaf]``, rounded. ``missing`` has a bit for each missing number,
 and ``features`` for each that the leaf reads.
+
+In stages (`LeafLists`) the lists are over the leaves of all trees, as DuckDB takes long to plan many lists, and trees
+for all outputs read the numbers once: a stage has the clipped steps u of a tree's terms, and two indices, of constants
+and of slopes. For a row that lacks a number these lead to the plain value and to a slope of 0. A tree is then
+
+    constant[i] + slope_1[j] * u_1 + slope_2[j] * u_2
 """
 
 from __future__ import annotations
@@ -21,9 +27,9 @@ from frameboost.compile.sql.conditions import FeatureColumn
 from frameboost.dialects.dialect import Dialect
 from frameboost.expressions.grid import OFFSET_STEPS
 from frameboost.trees.linear_leaves import LinearLeaf, LinearTerm
-from frameboost.trees.tree import Tree
+from frameboost.trees.tree import Tree, shared_splits
 
-__all__ = ["LinearLists", "are_listed", "list_of"]
+__all__ = ["LeafLists", "LinearLists", "are_listed", "grouped", "list_of"]
 
 # Steps whose reciprocals are usual numbers, and steps from 0 that are whole numbers without rounding.
 _SMALLEST_STEP, _LARGEST_STEP, _MOST_STEPS = 2.0**-1000, 2.0**1000, 2.0**50
@@ -80,19 +86,130 @@ class LinearLists:
         total = [of_leaf(number(each.constant, tree.output) for each in linear)]
         for k in range(max(len(each.terms) for each in linear)):
             terms = [each.terms[k] if k < len(each.terms) else _NO_TERM for each in linear]
-            position = of_leaf((self.positions.get(t.feature, len(self.positions) + 1) for t in terms), "BIGINT")
+            position = of_leaf(map(self.position, terms), "BIGINT")
             offset = dialect.number(OFFSET_STEPS)
             steps = f"({of_row['numbers']}[{position}] * {of_leaf(1 / t.step for t in terms)} + {offset}) - {offset}"
             low, high, centre = (of_leaf(getattr(t, end) / t.step for t in terms) for end in ("low", "high", "centre"))
             slope = of_leaf(number(t.slope * t.step, tree.output) for t in terms)
             total.append(f"{slope} * {dialect.clipped(f'({steps}) - {centre}', low, high)}")
-        read = [[self.positions[term.feature] - 1 for term in each.terms] for each in linear]
-        present = []
-        for word in sorted({bit // _BITS for bits in read for bit in bits}):
-            mask = of_leaf((sum(1 << bit % _BITS for bit in bits if bit // _BITS == word) for bits in read), "BIGINT")
-            present.append(f"({of_row['missing']}[{word + 1}] & {mask}) = 0")
+        masks = {word: of_leaf(mask, "BIGINT") for word, mask in self.masks([each.terms for each in linear]).items()}
+        present = [f"({of_row['missing']}[{word + 1}] & {mask}) = 0" for word, mask in masks.items()]
         value = of_leaf(number(tree.value[node], tree.output) for node in leaves)
         return f"CASE WHEN {' AND '.join(present)} THEN {' + '.join(total)} ELSE {value} END"
+
+    def position(self, term: LinearTerm) -> int:
+        """Return the index of a term's number in a row's numbers, from 1; that of the last one for `_NO_TERM`."""
+        return self.positions.get(term.feature, len(self.positions) + 1)
+
+    def masks(self, terms: Sequence[Sequence[LinearTerm]]) -> dict[int, list[int]]:
+        """Return the bits of the numbers that leaves read, by the index of the integer in a row's ``missing``."""
+        bits = [[self.position(term) - 1 for term in of_leaf] for of_leaf in terms]
+        return {
+            word: [sum(1 << bit % _BITS for bit in of_leaf if bit // _BITS == word) for of_leaf in bits]
+            for word in sorted({bit // _BITS for of_leaf in bits for bit in of_leaf})
+        }
+
+
+class LeafLists:
+    """The linear leaves of trees as lists over the leaves of all of them, for a query in stages.
+
+    Parameters
+    ----------
+    lists
+        Trees of the same outputs.
+    groups
+        The indices of trees with the same splits and terms, which differ in constants and slopes: one of each output.
+    leaves
+        The leaves of each group, in the order of the lists.
+    number
+        A function from a number of an output to the one to write.
+    """
+
+    def __init__(
+        self, lists: LinearLists, groups: Sequence[Sequence[int]], leaves: Sequence[Sequence[int]],
+        number: Callable[[float, int], float],
+    ) -> None:  # fmt: skip
+        self._lists, self._groups, self._leaves, self._number = lists, groups, leaves, number
+        first = [lists.trees[group[0]] for group in groups]
+        self._terms = [_terms_of(tree, leaf) for tree, of_tree in zip(first, leaves, strict=True) for leaf in of_tree]
+        self._width = max(map(len, self._terms))
+
+    def of_leaves(self) -> dict[str, str]:
+        """Return the lists by name."""
+        masks = self._lists.masks(self._terms)
+        named = {f"mask {word}": list_of(mask, "BIGINT") for word, mask in masks.items()}
+        for k in range(self._width):
+            terms = [each[k] if k < len(each) else _NO_TERM for each in self._terms]
+            named[f"position {k}"] = list_of(map(self._lists.position, terms), "BIGINT")
+            named[f"scale {k}"] = list_of(1 / term.step for term in terms)
+            for end in ("centre", "low", "high"):
+                named[f"{end} {k}"] = list_of(getattr(term, end) / term.step for term in terms)
+        for rank in range(len(self._groups[0])):
+            constants, values, slopes = list[float](), list[float](), [list[float]() for _ in range(self._width)]
+            for group, leaves in zip(self._groups, self._leaves, strict=True):
+                tree = self._lists.trees[group[rank]]
+                for leaf in leaves:
+                    linear = tree.linear[leaf] or LinearLeaf(tree.value[leaf], ())
+                    constants.append(self._number(linear.constant, tree.output))
+                    values.append(self._number(tree.value[leaf], tree.output))
+                    for k, of_slot in enumerate(slopes):
+                        term = linear.terms[k] if k < len(linear.terms) else _NO_TERM
+                        of_slot.append(self._number(term.slope * term.step, tree.output))
+            named[f"constant {rank}"] = list_of([*constants, *values])
+            named |= {f"slope {rank} {k}": list_of([*of_slot, 0.0]) for k, of_slot in enumerate(slopes)}
+        return named
+
+    def of_rows(self, names: Mapping[str, str], dialect: Dialect) -> dict[str, str]:
+        """Return for each row, by name, lists over its leaves: the clipped steps of their terms, and two indices.
+
+        ``names`` are those of the lists, of `LinearLists.of_row`, and of ``leaves``, the row's indices, from 1.
+        """
+        n_leaves, offset = len(self._terms), dialect.number(OFFSET_STEPS)
+        words = [int(name.removeprefix("mask ")) for name in names if name.startswith("mask ")]
+        present = " AND ".join(f"({names['missing']}[{w + 1}] & {names[f'mask {w}']}[i]) = 0" for w in words)
+        named = {
+            "constant at": f"CASE WHEN {present} THEN i ELSE i + {n_leaves} END",
+            "slope at": f"CASE WHEN {present} THEN i ELSE {n_leaves + 1} END",
+        }
+        for k in range(self._width):
+            position, scale, centre, low, high = (
+                f"{names[f'{field} {k}']}[i]" for field in ("position", "scale", "centre", "low", "high")
+            )
+            steps = f"({names['numbers']}[{position}] * {scale} + {offset}) - {offset}"
+            named[f"u {k}"] = dialect.clipped(f"({steps}) - {centre}", low, high)
+        return {name: _each(text, names["leaves"]) for name, text in named.items()}
+
+    def sum(self, rank: int, names: Mapping[str, str]) -> str:
+        """Return the sum of the trees of a rank."""
+        terms = [f"list_sum({_each(names[f'constant {rank}'] + '[i]', names['constant at'])})"]
+        terms += [
+            f"list_inner_product({_each(names[f'slope {rank} {k}'] + '[i]', names['slope at'])}, {names[f'u {k}']})"
+            for k in range(self._width)
+        ]
+        return " + ".join(terms)
+
+
+def _each(text: str, indices: str) -> str:
+    return f"list_transform({indices}, lambda i: {text})"
+
+
+def _terms_of(tree: Tree, leaf: int) -> tuple[LinearTerm, ...]:
+    linear = tree.linear[leaf]
+    return () if linear is None else linear.terms
+
+
+def grouped(trees: Sequence[Tree]) -> list[list[int]]:
+    """Return the indices of trees whose leaves differ in constants and slopes alone, group by group."""
+    groups: list[list[int]] = []
+    shared = shared_splits(trees)
+    for group in shared:
+        of_grids: dict[object, list[int]] = {}
+        for number in group:
+            terms = [_terms_of(trees[number], leaf) for leaf in trees[number].leaves()]
+            of_grids.setdefault(tuple(tuple(t._replace(slope=0.0) for t in each) for each in terms), []).append(number)
+        groups += of_grids.values()
+    in_groups = {number for group in groups for number in group}
+    return [*groups, *([number] for number in range(len(trees)) if number not in in_groups)]
 
 
 def are_listed(tree: Tree, dialect: Dialect) -> bool:

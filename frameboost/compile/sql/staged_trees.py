@@ -27,7 +27,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from frameboost.compile.sql.case import TreeWriter, case_depth, n_terms
-from frameboost.compile.sql.linear_lists import LinearLists, are_listed, list_of
+from frameboost.compile.sql.linear_lists import LeafLists, LinearLists, are_listed, grouped, list_of
 from frameboost.compile.sql.stages import Stages
 from frameboost.dialects.dialect import Dialect
 from frameboost.trees.tree import Tree, shared_splits
@@ -53,7 +53,7 @@ def staged_trees(
     for of_margin in trees:
         numbered = list(zip(of_margin, numbers, strict=False))
         others = writer.terms([tree for tree, i in numbered if i not in walked])
-        texts.append([walked[i] for _, i in numbered if i in walked])
+        texts.append([(text, n) for text, n in (walked[i] for _, i in numbered if i in walked) if text is not None])
         texts[-1] += [(writer.term(other), n_terms(other, writer.dialect)) for other in others]
     return texts
 
@@ -150,7 +150,7 @@ class _Walk:
 def shared_groups(trees: Sequence[Tree], dialect: Dialect) -> list[list[int]]:
     """Return the indices of trees that a query in stages walks once per group, group by group."""
     depth, columns = dialect.limits.case_depth, dialect.limits.columns
-    groups = shared_splits(trees)
+    groups = [group for group in shared_splits(trees) if not trees[group[0]].is_linear]
     if depth is not None:  # others are walked in several steps
         groups = [group for group in groups if case_depth(trees[group[0]], dialect) < depth]
     return groups if columns is None else groups[: columns // 2]  # which leaves room for all other columns
@@ -192,16 +192,32 @@ def _over_lists(
 # --- linear leaves ----------------------------------------------------------------------------------------------------
 
 
-def _linear_trees(trees: Sequence[Tree], writer: TreeWriter, stages: Stages) -> dict[int, str]:
-    """Return the trees whose linear leaves are looked up in lists, by index, as expressions over an added stage."""
+def _linear_trees(trees: Sequence[Tree], writer: TreeWriter, stages: Stages) -> dict[int, str | None]:
+    """Return the trees whose linear leaves are looked up in lists, by index, as expressions over added stages.
+
+    The expression of the first tree of an output may be a sum of trees; it is None for the others.
+    """
     numbers = [i for i, tree in enumerate(trees) if are_listed(tree, writer.dialect)]
-    if not numbers:
-        return {}
-    lists = LinearLists.of([trees[i] for i in numbers])
-    walks = [writer.index(tree, 1) for tree in lists.trees]
-    indices = {str(k): f"CAST({index} AS BIGINT)" for k, (index, _) in enumerate(walks)}
-    names = stages.name({**lists.of_row(writer.columns), **indices}, often=True)
-    return {
-        i: writer.linear(lists, k, leaves, names[str(k)], names)
-        for k, (i, (_, leaves)) in enumerate(zip(numbers, walks, strict=True))
-    }
+    by_outputs: dict[tuple[int, ...], list[list[int]]] = {}
+    for group in grouped([trees[i] for i in numbers]):
+        of_group = [numbers[k] for k in group]
+        by_outputs.setdefault(tuple(trees[i].output for i in of_group), []).append(of_group)
+    texts: dict[int, str | None] = dict.fromkeys(numbers)
+    for groups in by_outputs.values():
+        first, indices, leaves = 1, list[str](), list[list[int]]()
+        for group in groups:
+            index, of_group = writer.index(trees[group[0]], first)
+            indices.append(index)
+            leaves.append(of_group)
+            first += len(of_group)
+        lists = LinearLists.of([trees[i] for group in groups for i in group])
+        ranks = range(len(groups[0]))
+        of_leaves = LeafLists(
+            lists, [[len(ranks) * k + rank for rank in ranks] for k in range(len(groups))], leaves, writer.number
+        )
+        names = stages.name(of_leaves.of_leaves())
+        row = {**lists.of_row(writer.columns), "leaves": f"CAST([{', '.join(indices)}] AS BIGINT[])"}
+        names |= stages.name(row, often=True)
+        names |= stages.name(of_leaves.of_rows(names, writer.dialect), often=True)
+        texts |= {groups[0][rank]: of_leaves.sum(rank, names) for rank in ranks}
+    return texts
