@@ -187,10 +187,11 @@ def test_the_objective_fits_the_target(frame, target, objective, labels):
 
 
 @pytest.mark.slow
-def test_slopes_are_tried_for_regressions_at_higher_qualities():
+def test_slopes_are_tried_at_higher_qualities():
     rng = np.random.default_rng(2)
     rows = pl.DataFrame({"x": rng.normal(size=250), "z": rng.normal(size=250)})
     rows = rows.with_columns(y=2 * pl.col("x") + pl.col("z").sin(), label=pl.col("x") > 0)
+    rows = rows.with_columns(side=(pl.col("x").sign() + (pl.col("z") > 0)).cast(pl.String))
     options = {"quality": 4, "features": ["x", "z"], "n_estimators": 8, "learning_rate": 0.3, "verbose": False}
     made = fb.auto(rows, "y", **options)
     of_linear = pl.col("trial").str.starts_with("linear")
@@ -199,7 +200,9 @@ def test_slopes_are_tried_for_regressions_at_higher_qualities():
     sums = made.explain(rows).to_numpy().sum(axis=1)
     np.testing.assert_allclose(sums, made.predict(rows, output="margin"), rtol=0, atol=1e-9)
     options["n_estimators"] = 2
-    for target, more in (("y", {"monotone_constraints": {"x": 1}}), ("label", {})):
+    boards = [fb.auto(rows, target, **options).leaderboard for target in ("label", "side")]
+    assert all(board.filter(of_linear)["trial"].n_unique() == n for board, n in zip(boards, (6, 7), strict=True))
+    for target, more in (("y", {"monotone_constraints": {"x": 1}}), ("label", {"linear_tree": False})):
         plain = fb.auto(rows, target, **options, **more)
         assert set(plain.leaderboard["trial"]) <= {"symmetric", "leafwise", "depthwise"}
         assert not plain.ensemble.is_linear
@@ -216,8 +219,8 @@ def test_settings_that_are_behind_are_given_up():
     board = fb.auto(frame, "y", quality=5, n_estimators=4, learning_rate=0.5, max_depth=2, n_jobs=1).leaderboard
     by_name = {row["trial"]: row for row in board.iter_rows(named=True)}
     assert by_name["shallow"]["fits"] == 2 if "shallow" in by_name else True
-    others = by_name["leafwise"], by_name["depthwise"], by_name.get("linear, depth 4", {"weight": 0.0})
-    assert sum(each["weight"] for each in others) > 0.5
+    others = [name for name in by_name if name in ("leafwise", "depthwise") or name.startswith("linear")]
+    assert sum(by_name[name]["weight"] for name in others) > 0.5
 
 
 def test_later_rows_are_held_out_by_time(frame):
@@ -373,28 +376,32 @@ def test_where_there_is_little_noise_other_trees_may_win_a_race():
     x = pl.DataFrame(rng.uniform(-1, 1, (300, 3)), schema=["a", "b", "c"])
     mixed = "symmetric and leafwise"
     smooth = x.with_columns(y=2 * pl.col("a") + pl.col("b").sin())
-    lost = dict.fromkeys([mixed, "linear, depth 5", "linear, depth 6"], (1, 0.0))
-    assert trials_of(smooth, n_estimators=40) == {"linear, depth 4": (2, 1.0), **lost}
+    lost = dict.fromkeys([mixed, "linear, depth 2", "linear, depth 3"], (1, 0.0))  # deeper ones are not tried
+    assert trials_of(smooth, n_estimators=40) == {"linear, depth 1": (2, 1.0), **lost}
     assert trials_of(smooth, n_estimators=40, linear_tree=False) == {mixed: (5, 1.0), "leafwise": (1, 0.0)}
     noisy = smooth.with_columns(y=pl.col("y") + rng.normal(size=300))
     assert trials_of(noisy, n_estimators=40) == {mixed: (5, 1.0)}
     classes = x.with_columns(y=(pl.col("a") * 2 + 2).cast(pl.Int64).cast(pl.String))
-    assert trials_of(classes, n_estimators=60) == {"for all outputs": (2, 1.0)}
+    of_all = {"for all outputs", "linear, for all outputs"}
+    assert trials_of(classes, n_estimators=60) == {"for all outputs": (2, 1.0), "linear, for all outputs": (1, 0.0)}
+    sides = (pl.col("a") + pl.col("b") > 0).cast(pl.Int64) + (pl.col("a") - pl.col("c") > 0)
+    corner = x.with_columns(y=sides.cast(pl.String))
+    assert trials_of(corner, n_estimators=60) == {"linear, for all outputs": (2, 1.0), "for all outputs": (1, 0.0)}
     coin = classes.with_columns(y=pl.Series(rng.integers(0, 3, 300)).cast(pl.String))  # nothing is learnt of it
-    assert trials_of(coin, n_estimators=9).keys() == {"for all outputs", mixed}
+    assert trials_of(coin, n_estimators=9).keys() == {mixed, *of_all}
     targets = smooth.with_columns(z=pl.col("b") * 2)
     found = fb.auto(targets, ["y", "z"], learning_rate=0.3, n_estimators=40, n_jobs=1, verbose=False)
-    assert {"for all outputs", mixed} <= {*found.leaderboard["trial"]}
+    assert {mixed, *of_all} <= {*found.leaderboard["trial"]}
     codes = rng.integers(0, 4, (300, 3))
     rule = pl.DataFrame([pl.Series(f"s{k}", [f"v{code}" for code in codes[:, k]]) for k in range(3)])
     rule = rule.with_columns(y=pl.Series((codes[:, 0] + codes[:, 1]) % 3 == 0))
     without_sampling = {"all rows", "all rows, shallow", "all rows, leafwise", mixed}
     assert trials_of(rule, n_estimators=60).keys() == without_sampling
     of_codes = pl.DataFrame(codes, schema=["a", "b", "c"]).with_columns(rule["y"])
-    assert trials_of(of_codes, n_estimators=60).keys() == without_sampling
+    assert trials_of(of_codes, n_estimators=60).keys() >= without_sampling
     assert "all rows" not in trials_of(of_codes.with_columns(d=x["a"]), n_estimators=60)
     score = of_codes.with_columns(y=10.0 * (pl.col("a") == pl.col("b")) * (pl.col("c") > 1) + 3 * pl.col("a"))
-    assert trials_of(score, n_estimators=60).keys() >= {"linear, depth 4", *without_sampling}
+    assert trials_of(score, n_estimators=60).keys() >= {"linear, depth 1", *without_sampling}
 
 
 @pytest.mark.slow
@@ -403,7 +410,7 @@ def test_the_winner_of_a_race_is_trained_on_all_rows():
     frame = rows(200).with_columns(y=pl.col("x") * 2 + pl.col("z"))
     options = {"features": ["x", "z"], "learning_rate": 0.3, "n_estimators": 80, "early_stopping_rounds": 1}
     made = fb.auto(frame, "y", **options)
-    assert made.leaderboard["trial"][0] == "linear, depth 4"
+    assert made.leaderboard["trial"][0] == "linear, depth 1"
     ((training, held_out), *_) = fold_parts(open_source(frame), 5, None, 0, None)
     plan, recipe = PLANS[3], PLANS[3].rivals[0][0]
     settings = {**plan.settings, **recipe.shapes[0], **options, "max_bin": 64}
