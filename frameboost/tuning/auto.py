@@ -41,6 +41,7 @@ from frameboost.runtime.progress import steps
 from frameboost.runtime.workers import available_cores, require_numba
 from frameboost.schema.types import column
 from frameboost.training.data_checks import missing_labels
+from frameboost.trees.linear_leaves import may_have_slope
 from frameboost.tuning.blending import HeldOutMargins, blend
 from frameboost.tuning.recipes import PLANS, Plan, Recipe, distinct
 from frameboost.tuning.trials import MOST_READ, Deadline, Fold, Trial, Trials
@@ -200,6 +201,8 @@ def auto(
     judged = list(planned.target) if roles["label_upper_bound"] is None else []
     judged = _check_labels(rows, judged, n_rows)
     plan = plan.for_size(n_rows * len(features))
+    if budget is not None:
+        plan = plan.without_slopes_of_all()
     if (max_bin := plan.max_bin_of(n_rows)) and "max_bin" not in arguments:
         planned = replace(planned, settings=replace(planned.settings, max_bin=max_bin))
     if time is None:
@@ -295,14 +298,15 @@ def _is_of_classes(planned: FitPlan) -> bool:
 def _left_out(planned: FitPlan, options: Mapping[str, Any], rows: LocalSource, n_rows: int) -> list[str]:
     """Return the settings that are skipped for this data.
 
-    Linear leaves pay in regressions and classifications, and vector leaves with several outputs, if some features are
-    numeric; training without row sampling where each feature is categorical or has few values.
+    Linear leaves pay in regressions and classifications where some feature may have a slope, and vector leaves with
+    several outputs and some numeric features; training without row sampling where each feature is categorical or has few values.
     """
     has_engine = options.get("engine", "auto") in _WITH_SLOPES
+    has_slopes = any(map(may_have_slope, planned.features))
     are_categories = all(feature.type.is_categorical for feature in planned.features)
     has_outputs = planned.objective in _OF_CLASSES or len(planned.target) > 1
     suits = {
-        "linear_tree": has_engine and planned.objective in (_SQUARED, _BINARY, *_OF_CLASSES) and not are_categories,
+        "linear_tree": has_engine and has_slopes and planned.objective in (_SQUARED, _BINARY, *_OF_CLASSES),
         "multi_strategy": has_engine and has_outputs and not are_categories,
         "subsample": are_categories or _have_few_values(planned, rows, n_rows),
     }

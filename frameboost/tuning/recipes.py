@@ -130,6 +130,11 @@ class Plan:
         """Return the plan without recipes that have one of these settings."""
         return self.each(lambda some: (recipe for recipe in some if not any(map(recipe.has, settings))))
 
+    def without_slopes_of_all(self) -> Plan:
+        """Return the plan without linear leaves of all outputs, of which few fit into a limited query."""
+        both = {"linear_tree", "multi_strategy"}
+        return self.each(lambda some: (recipe for recipe in some if not all(map(recipe.has, both))))
+
     def with_refits(self) -> Plan:
         """Return the plan with at least one model of all rows for each recipe."""
         return self.each(lambda some: (replace(recipe, refits=max(1, recipe.refits)) for recipe in some))

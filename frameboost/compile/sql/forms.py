@@ -417,7 +417,9 @@ class ScoringQuery:
             else "load the trees with " + advice(f"{database}.table_statements('trees')", "--statements")
         )
         ways = [f"make a table of it with {advice('create_table_sql', '--create-table')}"] if fits_a_table else []
-        if form == "auto":
+        if self.model.is_linear:
+            ways.append(f"write a chain of queries with {database}.to_dbt, or train with linear_tree=False")
+        elif form == "auto":
             ways.append(f"{load} and take " + advice(f"{call}(..., trees='trees')", "--trees trees"))
         elif not ways:
             table = advice(f"{call}(..., form='table', trees='trees')", "--form table --trees trees")
