@@ -299,7 +299,8 @@ def _left_out(planned: FitPlan, options: Mapping[str, Any], rows: LocalSource, n
     """Return the settings that are skipped for this data.
 
     Linear leaves pay in regressions and classifications where some feature may have a slope, and vector leaves with
-    several outputs and some numeric features; training without row sampling where each feature is categorical or has few values.
+    several outputs and some numeric features; training without row sampling where each feature is categorical or has
+    few values.
     """
     has_engine = options.get("engine", "auto") in _WITH_SLOPES
     has_slopes = any(map(may_have_slope, planned.features))
