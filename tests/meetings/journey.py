@@ -22,7 +22,7 @@ from frameboost.schema.types import FeatureType
 from tests.fuzz.same_models import difference
 from tests.meetings.covering import Meeting
 from tests.meetings.rows import CONTAINERS, LABELS, feature_names, rows
-from tests.meetings.table import GROWTHS, LOSSES, Loss
+from tests.meetings.table import GROWTHS, LOSSES, SLOPES, Loss
 from tests.support.random_models import to_duckdb
 from tests.support.stars import without_joins
 from tests.support.warehouses import open_warehouse
@@ -343,13 +343,13 @@ def _same(one: np.ndarray, other: np.ndarray, what: str, rtol: float = 1e-9) -> 
 def _check_scores(journey: _Journey, model: fb.Model, expected: np.ndarray, reader: str) -> None:
     scored = _READERS[reader](journey, model) if reader in _READERS else _in_database(journey, model, reader)
     if scored is not None:
-        is_rounded = journey["growth"] == "slopes" and reader == "explain"
+        is_rounded = journey["growth"] in SLOPES and reader == "explain"
         _same(scored, expected, reader, 1e-6 if is_rounded else 1e-9)
 
 
 def _check_copies(journey: _Journey, model: fb.Model, frame: pl.DataFrame, expected: np.ndarray) -> None:
     """Hold the model on float32 copies, on a row without a value, and on other offsets, to what must be."""
-    if journey["growth"] != "slopes":
+    if journey["growth"] not in SLOPES:
         # A value that no threshold was chosen by may be one itself, which float32 may round down.
         thresholds = model.trees.filter(pl.col("feature") == "price")["threshold"].cast(pl.Float64, strict=False)
         is_between = ~frame["price"].is_in(thresholds.implode()).fill_null(value=False)

@@ -54,6 +54,7 @@ GROWTHS: dict[str, dict[str, Any]] = {
     "exact": {"tree_method": "exact"},
     "monotone": {"monotone_constraints": {"price": 1}},
 }
+SLOPES, VECTORS = ("slopes", "vector with slopes"), ("vector", "vector with slopes")
 DATABASES = ("postgres", "sqlite", "clickhouse", "mariadb", "spark")
 FACTORS: dict[str, tuple[str, ...]] = {
     "loss": tuple(LOSSES),
@@ -98,26 +99,27 @@ _APART: list[tuple[str, str, Callable[[str, str], bool]]] = [
     ("loss", "extra", lambda loss, extra: extra == "weights" and loss == "ranks"),  # weights of queries
     ("engine", "container", lambda e, k: e == "duckdb" and k not in _IN_DUCKDB),
     ("engine", "container", lambda e, k: e == "shards" and "star" in k),
-    ("growth", "afterwards", lambda g, a: g == "vector" and a == "calibrate"),
-    ("growth", "extra", lambda g, e: g == "vector" and e in ("offset", "exposure")),
+    ("growth", "afterwards", lambda g, a: g in VECTORS and a == "calibrate"),
+    ("growth", "extra", lambda g, e: g in VECTORS and e in ("offset", "exposure")),
     ("extra", "afterwards", lambda e, a: e == "exposure" and a == "calibrate"),
     ("maker", "engine", lambda m, e: m == "estimator" and e in ("duckdb", "shards")),
     # what is refused, as the documentation says
     ("loss", "growth", lambda loss, g: g == "slopes" and loss in ("absolute", *_SEVERAL_MARGINS, "ranks")),
     ("loss", "growth", lambda loss, g: g == "vector" and loss not in ("three numbers", "two targets", "quantiles")),
-    ("growth", "engine", lambda g, e: e == "shards" and g in ("approx", "exact", "slopes", "vector")),
+    ("loss", "growth", lambda loss, g: g == "vector with slopes" and loss not in ("three numbers", "two targets")),
+    ("growth", "engine", lambda g, e: e == "shards" and g in ("approx", "exact", *SLOPES, "vector")),
     ("growth", "engine", lambda g, e: g == "exact" and e in ("polars", "duckdb")),
     ("growth", "container", lambda g, k: g == "exact" and k in _IN_DUCKDB),
     ("growth", "afterwards", lambda g, a: g == "dart" and a in ("refit", "continue")),
-    ("growth", "afterwards", lambda g, a: g in ("slopes",) and a in ("refit", "XGBoost")),
-    ("growth", "output", lambda g, o: g == "slopes" and o in ("table", "lists")),
+    ("growth", "afterwards", lambda g, a: g in SLOPES and a in ("refit", "XGBoost")),
+    ("growth", "output", lambda g, o: g in SLOPES and o in ("table", "lists")),
     ("loss", "afterwards", lambda loss, a: a == "calibrate" and loss not in _TWO_CLASSES),
     ("loss", "afterwards", lambda loss, a: a == "conform" and loss not in _REGRESSIONS),
     ("loss", "afterwards", lambda loss, a: a == "XGBoost" and loss in ("own", "function", "logarithm", "normal",
                                                                        "yes or no")),
     ("loss", "afterwards", lambda loss, a: a == "refit" and loss == "function"),
     ("maker", "growth", lambda m, g: m == "auto" and g in ("dart", "exact", "approx", "symmetric",
-                                                                      "leafwise, few bins", "vector")),
+                                                                      "leafwise, few bins", *VECTORS)),
     ("maker", "extra", lambda m, e: m in ("auto", "folds") and e == "valid"),
     ("maker", "extra", lambda m, e: m in ("auto", "estimator") and e in ("offset", "exposure")),
     ("maker", "extra", lambda m, e: m == "estimator" and e == "valid"),
