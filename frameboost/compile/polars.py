@@ -174,7 +174,8 @@ def margin_exprs(
     output_of = [output for output, trees in enumerate(trees_of) for _ in trees]
     walks: dict[tuple[int, ...], list[list[int]]] = {}
     for group in shared_splits(every):
-        if len(outputs := tuple([output_of[number] for number in group])) == len(set(outputs)):
+        outputs = tuple([output_of[number] for number in group])
+        if len(outputs) == len(set(outputs)) and not every[group[0]].is_linear:
             walks.setdefault(outputs, []).append(group)
     columns, indices = [_column(feature) for feature in features], dict[str, pl.Expr]()
     terms: list[list[pl.Expr]] = [[] for _ in trees_of]

@@ -227,7 +227,7 @@ def split_features(trees: Iterable[Tree]) -> list[int]:
 def shared_splits(trees: Sequence[Tree]) -> list[list[int]]:
     """Return the indices of trees of several outputs with equal splits, group by group.
 
-    Trees with a single leaf, or of only one output, are in no group, nor are trees with linear leaves beside others.
+    Trees with a single leaf, or of only one output, are in no group. All trees of a group have linear leaves, or none.
 
     >>> splits = {"feature": (0, -1, -1), "categories": (None,) * 3, "missing_left": (False,) * 3, "left": (1, -1, -1),
     ...           "right": (2, -1, -1), "gain": (1.0, 0.0, 0.0), "cover": (2.0, 1.0, 1.0)}

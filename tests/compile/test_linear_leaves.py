@@ -8,8 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import frameboost as fb
-from frameboost.compile.sql import linear_lists
+from frameboost.compile.sql import linear_lists, sql_model
 from frameboost.dialects.built_in import DIALECTS
+from frameboost.ensemble.averaging import average
 from frameboost.errors import ParameterError
 from tests.support.cases import cases
 from tests.support.examples import examples
@@ -72,6 +73,39 @@ def test_symmetric_trees_with_slopes_are_exact_in_duckdb(con):
     for form in ("case", "staged", "sorted"):
         found = sorted(con.execute(model.query("t", keep=["position"], form=form)).fetchall())
         assert bits([row[1] for row in found]) == bits(model.predict(frame))
+
+
+@pytest.mark.parametrize("policy", ["depthwise", "symmetric", "lossguide"])
+@pytest.mark.parametrize("strategy", ["multi_output_tree", "one_output_per_tree"])
+def test_leaves_of_several_outputs_are_exact_everywhere(con, strategy, policy):
+    """Means of two models too, and trees some of which lack a leaf of an output, or read other numbers."""
+    rng = np.random.default_rng(7)
+    frame = pl.DataFrame({"a": rng.normal(size=900), "b": rng.integers(0, 50, 900), "k": rng.choice(list("xyz"), 900)})
+    frame = frame.with_columns(c=pl.Series(rng.normal(size=900) * 1e6, dtype=pl.Float32), w=rng.integers(0, 3, 900))
+    frame = frame.with_columns(pl.when(pl.col("b") > 3).then("a"), pl.when(pl.col("c") < 1e6).then("c"))
+    side = (pl.col("b") > 20).cast(pl.Int64) + (pl.col("a").fill_null(0.0) * 9 > pl.col("b") - 25)
+    frame = frame.with_columns(y=side.cast(pl.String))
+    options = {"features": ["a", "b", "c", "k"], "objective": "multi:softprob", "multi_strategy": strategy,
+               "linear_tree": True, "grow_policy": policy, "max_depth": 3, "verbose": False}  # fmt: skip
+    models = [
+        fb.fit(frame, "y", n_estimators=6, weight="w", min_child_weight=0.0, **options),
+        fb.fit(frame, "y", n_estimators=5, subsample=0.7, seed=3, **options),
+    ]
+    models.append(fb.Model(average([each.ensemble for each in models], [0.75, 0.25], is_short=True)))
+    to_duckdb(con, frame.drop("y", "w"), "t")
+    for model in models:
+        columns = {name: frame[name][:60].to_list() for name in ("a", "b", "c", "k")}
+        expected = np.stack([naive_margins(model, columns, output) for output in range(3)], axis=1).tolist()
+        margins = model.predict(frame, output="margin").to_list()
+        assert margins[:60] == expected
+        assert model.predict(frame[:7], output="margin").to_list() == margins[:7]
+        assert frame.select(model.expr("margin")).to_series().to_list() == margins
+        for form in ("case", "staged", "sorted"):
+            for least in (0, 10**9):  # of 0 leaf values are written as integers
+                with pytest.MonkeyPatch.context() as patched:
+                    patched.setattr(sql_model, "_MIN_UNREAD", least)
+                    query = model.query("t", keep=["position"], output="margin", form=form)
+                assert [list(row[1:]) for row in sorted(con.execute(query).fetchall())] == margins
 
 
 def test_every_dialect_writes_them():

@@ -100,6 +100,7 @@ _APART: list[tuple[str, str, Callable[[str, str], bool]]] = [
     ("engine", "container", lambda e, k: e == "duckdb" and k not in _IN_DUCKDB),
     ("engine", "container", lambda e, k: e == "shards" and "star" in k),
     ("growth", "afterwards", lambda g, a: g in VECTORS and a == "calibrate"),
+    ("growth", "afterwards", lambda g, a: g == "vector with slopes" and a == "conform"),
     ("growth", "extra", lambda g, e: g in VECTORS and e in ("offset", "exposure")),
     ("extra", "afterwards", lambda e, a: e == "exposure" and a == "calibrate"),
     ("maker", "engine", lambda m, e: m == "estimator" and e in ("duckdb", "shards")),

@@ -246,12 +246,13 @@ def _walk(model: fb.Model, tree: Tree, columns: dict[str, list], row: int) -> in
     return at
 
 
-def naive_margins(model: fb.Model, columns: dict[str, list]) -> np.ndarray:
-    """Return exact sums, rounded once: the result of exact additions in any order."""
+def naive_margins(model: fb.Model, columns: dict[str, list], output: int = 0) -> np.ndarray:
+    """Return exact sums of an output, rounded once: the result of exact additions in any order."""
     names, trees = [feature.name for feature in model.ensemble.features], model.ensemble.trees
+    base = Fraction(model.ensemble.base_margins[output])
     return np.array([
-        float(sum([Fraction(model.base_margin), *(_value(t, leaf, [columns[name][row] for name in names])
-                                                  for t, leaf in zip(trees, leaves, strict=True))]))
+        float(sum([base, *(_value(t, leaf, [columns[name][row] for name in names])
+                           for t, leaf in zip(trees, leaves, strict=True) if t.output == output)]))
         for row, leaves in enumerate(naive_leaves(model, columns))
     ])  # fmt: skip
 
