@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from frameboost.compile.sql.conditions import FeatureColumn
 from frameboost.dialects.dialect import Dialect
@@ -29,7 +30,7 @@ from frameboost.expressions.grid import OFFSET_STEPS
 from frameboost.trees.linear_leaves import LinearLeaf, LinearTerm
 from frameboost.trees.tree import Tree, shared_splits
 
-__all__ = ["LeafLists", "LinearLists", "are_listed", "grouped", "list_of"]
+__all__ = ["LeafGroup", "LeafLists", "LinearLists", "are_listed", "list_of"]
 
 # Steps whose reciprocals are usual numbers, and steps from 0 that are whole numbers without rounding.
 _SMALLEST_STEP, _LARGEST_STEP, _MOST_STEPS = 2.0**-1000, 2.0**1000, 2.0**50
@@ -115,10 +116,10 @@ class LeafLists:
 
     Parameters
     ----------
-    lists
-        Trees of the same outputs.
+    trees, lists
+        All trees, and the lists of a row.
     groups
-        The indices of trees with the same splits and terms, which differ in constants and slopes: one of each output.
+        Trees of the same outputs.
     leaves
         The leaves of each group, in the order of the lists.
     number
@@ -126,12 +127,11 @@ class LeafLists:
     """
 
     def __init__(
-        self, lists: LinearLists, groups: Sequence[Sequence[int]], leaves: Sequence[Sequence[int]],
+        self, trees: Sequence[Tree], lists: LinearLists, groups: Sequence[LeafGroup], leaves: Sequence[Sequence[int]],
         number: Callable[[float, int], float],
     ) -> None:  # fmt: skip
-        self._lists, self._groups, self._leaves, self._number = lists, groups, leaves, number
-        first = [lists.trees[group[0]] for group in groups]
-        self._terms = [_terms_of(tree, leaf) for tree, of_tree in zip(first, leaves, strict=True) for leaf in of_tree]
+        self._trees, self._lists, self._groups, self._leaves, self._number = trees, lists, groups, leaves, number
+        self._terms = [group.terms.get(leaf, ()) for group, nodes in zip(groups, leaves, strict=True) for leaf in nodes]
         self._width = max(map(len, self._terms))
 
     def of_leaves(self) -> dict[str, str]:
@@ -144,10 +144,10 @@ class LeafLists:
             named[f"scale {k}"] = list_of(1 / term.step for term in terms)
             for end in ("centre", "low", "high"):
                 named[f"{end} {k}"] = list_of(getattr(term, end) / term.step for term in terms)
-        for rank in range(len(self._groups[0])):
+        for rank in range(len(self._groups[0].numbers)):
             constants, values, slopes = list[float](), list[float](), [list[float]() for _ in range(self._width)]
             for group, leaves in zip(self._groups, self._leaves, strict=True):
-                tree = self._lists.trees[group[rank]]
+                tree = self._trees[group.numbers[rank]]
                 for leaf in leaves:
                     linear = tree.linear[leaf] or LinearLeaf(tree.value[leaf], ())
                     constants.append(self._number(linear.constant, tree.output))
@@ -193,23 +193,47 @@ def _each(text: str, indices: str) -> str:
     return f"list_transform({indices}, lambda i: {text})"
 
 
-def _terms_of(tree: Tree, leaf: int) -> tuple[LinearTerm, ...]:
-    linear = tree.linear[leaf]
-    return () if linear is None else linear.terms
+class LeafGroup(NamedTuple):
+    """Trees with the same splits and terms, which differ in constants and slopes alone.
+
+    Attributes
+    ----------
+    numbers
+        Their indices.
+    terms
+        The terms of their leaves, by node; the slopes are of one of the trees. A tree may have none in some leaves.
+    """
+
+    numbers: list[int]
+    terms: dict[int, tuple[LinearTerm, ...]]
+
+    @classmethod
+    def of(cls, trees: Mapping[int, Tree]) -> list[LeafGroup]:
+        """Return the groups of trees by index."""
+        numbers = list(trees)
+        shared = [[numbers[k] for k in group] for group in shared_splits(list(trees.values()))]
+        alone = set(numbers).difference(*shared)
+        groups: list[LeafGroup] = []
+        for of_splits in (*shared, *([number] for number in numbers if number in alone)):
+            alike: list[LeafGroup] = []
+            for number in of_splits:
+                terms = {leaf: linear.terms for leaf, linear in trees[number].linear_leaves().items()}
+                group = next((each for each in alike if each._takes(terms)), None)
+                if group is None:
+                    alike.append(cls([number], terms))
+                else:
+                    group.numbers.append(number)
+                    group.terms.update(terms)
+            groups += alike
+        return groups
+
+    def _takes(self, terms: Mapping[int, tuple[LinearTerm, ...]]) -> bool:
+        """Whether a tree's leaves have these terms where both have any."""
+        return all(_grids(terms[leaf]) == _grids(self.terms[leaf]) for leaf in terms.keys() & self.terms.keys())
 
 
-def grouped(trees: Sequence[Tree]) -> list[list[int]]:
-    """Return the indices of trees whose leaves differ in constants and slopes alone, group by group."""
-    groups: list[list[int]] = []
-    shared = shared_splits(trees)
-    for group in shared:
-        of_grids: dict[object, list[int]] = {}
-        for number in group:
-            terms = [_terms_of(trees[number], leaf) for leaf in trees[number].leaves()]
-            of_grids.setdefault(tuple(tuple(t._replace(slope=0.0) for t in each) for each in terms), []).append(number)
-        groups += of_grids.values()
-    in_groups = {number for group in groups for number in group}
-    return [*groups, *([number] for number in range(len(trees)) if number not in in_groups)]
+def _grids(terms: Iterable[LinearTerm]) -> list[LinearTerm]:
+    return [term._replace(slope=0.0) for term in terms]
 
 
 def are_listed(tree: Tree, dialect: Dialect) -> bool:

@@ -27,7 +27,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from frameboost.compile.sql.case import TreeWriter, case_depth, n_terms
-from frameboost.compile.sql.linear_lists import LeafLists, LinearLists, are_listed, grouped, list_of
+from frameboost.compile.sql.linear_lists import LeafGroup, LeafLists, LinearLists, are_listed, list_of
 from frameboost.compile.sql.stages import Stages
 from frameboost.dialects.dialect import Dialect
 from frameboost.trees.tree import Tree, shared_splits
@@ -197,27 +197,25 @@ def _linear_trees(trees: Sequence[Tree], writer: TreeWriter, stages: Stages) -> 
 
     The expression of the first tree of an output may be a sum of trees; it is None for the others.
     """
-    numbers = [i for i, tree in enumerate(trees) if are_listed(tree, writer.dialect)]
-    by_outputs: dict[tuple[int, ...], list[list[int]]] = {}
-    for group in grouped([trees[i] for i in numbers]):
-        of_group = [numbers[k] for k in group]
-        by_outputs.setdefault(tuple(trees[i].output for i in of_group), []).append(of_group)
-    texts: dict[int, str | None] = dict.fromkeys(numbers)
+    listed = {i: tree for i, tree in enumerate(trees) if are_listed(tree, writer.dialect)}
+    by_outputs: dict[tuple[int, ...], list[LeafGroup]] = {}
+    for group in LeafGroup.of(listed):
+        by_outputs.setdefault(tuple(trees[i].output for i in group.numbers), []).append(group)
+    if not listed:
+        return {}
+    lists = LinearLists.of(list(listed.values()))
+    of_row = stages.name(lists.of_row(writer.columns))
+    texts: dict[int, str | None] = dict.fromkeys(listed)
     for groups in by_outputs.values():
         first, indices, leaves = 1, list[str](), list[list[int]]()
         for group in groups:
-            index, of_group = writer.index(trees[group[0]], first)
+            index, nodes = writer.index(trees[group.numbers[0]], first)
             indices.append(index)
-            leaves.append(of_group)
-            first += len(of_group)
-        lists = LinearLists.of([trees[i] for group in groups for i in group])
-        ranks = range(len(groups[0]))
-        of_leaves = LeafLists(
-            lists, [[len(ranks) * k + rank for rank in ranks] for k in range(len(groups))], leaves, writer.number
-        )
-        names = stages.name(of_leaves.of_leaves())
-        row = {**lists.of_row(writer.columns), "leaves": f"CAST([{', '.join(indices)}] AS BIGINT[])"}
-        names |= stages.name(row, often=True)
+            leaves.append(nodes)
+            first += len(nodes)
+        of_leaves = LeafLists(trees, lists, groups, leaves, writer.number)
+        names = of_row | stages.name(of_leaves.of_leaves())
+        names |= stages.name({"leaves": f"CAST([{', '.join(indices)}] AS BIGINT[])"}, often=True)
         names |= stages.name(of_leaves.of_rows(names, writer.dialect), often=True)
-        texts |= {groups[0][rank]: of_leaves.sum(rank, names) for rank in ranks}
+        texts |= {number: of_leaves.sum(rank, names) for rank, number in enumerate(groups[0].numbers)}
     return texts
