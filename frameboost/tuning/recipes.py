@@ -168,7 +168,6 @@ _ONE = Recipe("symmetric", (_SYMMETRIC,))
 _MIXED = Recipe("symmetric and leafwise", (_SYMMETRIC, _LEAFWISE))
 _SLOPES = {"grow_policy": "symmetric", "linear_tree": True}
 _VECTORS = {**_SHALLOW, "multi_strategy": "multi_output_tree", "reg_lambda": 0.3}
-_LARGER_STEPS = {"learning_rate": 0.1, "max_learning_rate": 0.35}
 # Rules have no noise that large steps would learn.
 _ALL_ROWS = {
     "subsample": 1.0, "colsample_bylevel": 1.0, "cat_smooth": 0.0, "learning_rate": 0.15, "max_learning_rate": 0.5
@@ -176,7 +175,7 @@ _ALL_ROWS = {
 # Where a fold of theirs is somewhat worse, they are as good on all rows, in a fraction of the SQL.
 _FOR_ALL = (
     Recipe("for all outputs", (_VECTORS,), refits=2, ahead=-0.1),
-    Recipe("linear, for all outputs", ({**_VECTORS, "max_depth": 3, "linear_tree": True, **_LARGER_STEPS},), refits=2),
+    Recipe("linear, for all outputs", ({**_VECTORS, "max_depth": 3, "linear_tree": True},), refits=2),
 )
 _RIVALS = (
     (
@@ -193,6 +192,12 @@ _RIVALS = (
 _EACH = (_ONE, Recipe("leafwise", (_LEAFWISE,)), Recipe("depthwise", (_DEPTHWISE,)), Recipe("shallow", (_SHALLOW,)))
 
 
+def _quick(recipes: Iterable[Recipe]) -> tuple[Recipe, ...]:
+    """Return the recipes, those of linear leaves with larger steps: as good in three quarters of the time."""
+    larger = {"learning_rate": 0.1, "max_learning_rate": 0.35}
+    return tuple(recipe.with_all(larger) if recipe.has("linear_tree") else recipe for recipe in recipes)
+
+
 def _settings(rates: tuple[float, float], n_estimators: int, patience: int) -> dict[str, Any]:
     """Return settings with a growing learning rate, which saves time at no loss when many rounds are needed."""
     return {
@@ -202,12 +207,12 @@ def _settings(rates: tuple[float, float], n_estimators: int, patience: int) -> d
     }  # fmt: skip
 
 
-_RATES, _PATIENCE = (0.07, 0.25), 50
+_USUAL, _RACE = _settings((0.07, 0.25), 1_000, 50), (_quick(_FOR_ALL), tuple(map(_quick, _RIVALS)))
 
 PLANS: Mapping[int, Plan] = {
     1: Plan((_ONE,), 5, 1, _settings((0.1, 0.1), 1_000, 30), True),
-    2: Plan((_MIXED,), 5, 3, _settings(_RATES, 1_000, _PATIENCE), True, _FOR_ALL, _RIVALS),
-    3: Plan((_MIXED,), 5, 5, _settings(_RATES, 1_000, _PATIENCE), True, _FOR_ALL, _RIVALS),
+    2: Plan((_MIXED,), 5, 3, _USUAL, True, *_RACE),
+    3: Plan((_MIXED,), 5, 5, _USUAL, True, *_RACE),
     4: Plan((*_EACH[:3], *_FOR_ALL, *chain(*_RIVALS)), 5, 5, _settings((0.05, 0.1), 2_000, 50)),
     5: Plan((*_EACH, *_FOR_ALL, *chain(*_RIVALS)), 10, 10, _settings((0.03, 0.05), 5_000, 80)),
 }

@@ -430,9 +430,10 @@ class Trials:
         is_weighted = loss.class_weights or self._plan.settings.scale_pos_weight != 1
         if loss.metric not in _OF_SHARES or len(loss.labels) > 1 or is_weighted or trial.any_model.offset:
             return 1.0
-        held_out = [fold for fold in self.folds if fold.number in trial.margins]
+        held_out = [fold for fold in self.folds if fold.number in trial.models]
         rows = pl.concat([fold.rows() for fold in held_out])
-        of_folds = [trial.margins[fold.number] for fold in held_out]
+        of_folds = [trial.margins.get(fold.number) or self._margins(trial.models[fold.number], fold)
+                    for fold in held_out]  # fmt: skip
         margins = [np.concatenate(of_output) for of_output in zip(*of_folds, strict=True)]
         numbers = {role: rows[roles[role]].cast(pl.Float64).to_numpy() for role in ("label", "weight") if role in roles}
         return sharpness(margins, numbers["label"], numbers.get("weight"))

@@ -48,14 +48,15 @@ def test_what_the_rounds_cost_is_said_by_the_last_metric():
 
 @pytest.mark.slow
 def test_a_search_keeps_the_models_that_fit_or_the_rounds_of_one():
-    whole = FRAME.pipe(fb.auto, "y", quality=2, n_estimators=60)
+    options = {"quality": 2, "n_estimators": 60, "linear_tree": False}
+    whole = FRAME.pipe(fb.auto, "y", **options)
     assert "fit into" not in repr(whole)
-    assert FRAME.pipe(fb.auto, "y", quality=2, n_estimators=60, fits="duckdb") == whole
+    assert FRAME.pipe(fb.auto, "y", **options, fits="duckdb") == whole
     size = size_of(whole)
-    some = FRAME.pipe(fb.auto, "y", quality=2, n_estimators=60, fits=size * 3 // 4)
+    some = FRAME.pipe(fb.auto, "y", **options, fits=size * 3 // 4)
     assert size_of(some) <= size * 3 // 4
     assert "the mean of 2 of 3 trained models, as fit into" in repr(some)
-    one = FRAME.pipe(fb.auto, "y", quality=2, n_estimators=60, fits=size // 6)
+    one = FRAME.pipe(fb.auto, "y", **options, fits=size // 6)
     assert size_of(one) <= size // 6
     assert "one of 3 models, of" in repr(one)
     assert some.leaderboard["weight"].sum() == one.leaderboard["weight"].sum() == 1
@@ -63,6 +64,20 @@ def test_a_search_keeps_the_models_that_fit_or_the_rounds_of_one():
     ends = one.predict(FRAME, output="interval").struct.unnest()
     inside = (FRAME["y"] >= ends["lower"]) & (FRAME["y"] <= ends["upper"])
     assert 0.8 < inside.mean() < 0.99
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("target", ["two", "three"])
+def test_rounds_of_the_winner_of_a_race_fit_too(target):
+    """Their margins are sharpened by the held-out rows of what is left of the model."""
+    frame = FRAME.with_columns(x=pl.Series(np.random.default_rng(0).normal(size=len(FRAME))))
+    three = (pl.col("x") > -0.5).cast(pl.Int64) + (pl.col("x") > 0.5)
+    frame = frame.with_columns(y={"two": pl.col("x") > 0, "three": three.cast(pl.String)}[target])
+    whole = frame.pipe(fb.auto, "y", n_estimators=30, fits=10**9)
+    model = frame.pipe(fb.auto, "y", n_estimators=30, fits=size_of(whole) // 8)
+    assert whole.leaderboard["trial"][0] != "symmetric and leafwise"
+    assert size_of(model) <= size_of(whole) // 8
+    assert "one of 5 models, of" in repr(model)
 
 
 @pytest.mark.parametrize("objective", ["binary:logistic", "multi:softprob", "reg:quantileerror"])
