@@ -257,7 +257,7 @@ class Predictor:
         """Return each row's base margin plus leaf values, by output, without offset, for columns of these types."""
         if self._is_linear:
             if has_numba():
-                return self._linear_scorer.margins(frame, types, bases, kept_workers())
+                return self._linear_scorer.margins(frame, types, bases)
             leaves = frame.select(expr.alias(str(k)) for k, expr in enumerate(self._margin_exprs([0.0] * len(bases))))
             return [base + sums.to_numpy() for base, sums in zip(bases, leaves.collect(), strict=True)]
         if (scorer := self.scorer(types)) is not None:

@@ -16,7 +16,7 @@ Cholesky's decomposition in a fixed order of operations, has the same bits in ev
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import cast
 
 import numpy as np
@@ -93,8 +93,7 @@ class LinearLeaves:
         if not count:
             return [None] * len(values)
         leaves, paths = leaves[:count], paths[:count]
-        outputs = self._by_output(engine, len(values))
-        ranges = np.stack([each.leaf_ranges(number[leaves], paths) for each in outputs()])
+        ranges = np.stack([each.leaf_ranges(number[leaves], paths) for each in _by_output(engine, len(values))])
         # All outputs have the rows and the range of all, though a row whose h is 0 in one of them is not in its sums.
         has_rows = ranges[..., :1] > 0
         ranges[..., 3::2] = np.where(has_rows, ranges[..., 3::2], np.inf).min(axis=0)
@@ -108,20 +107,9 @@ class LinearLeaves:
             return [None] * len(values)
         leaves, paths = kept[0][:count], kept[1][:count]
         grid = LinearColumns(number[leaves], np.empty(count), paths, terms[:count])
-        sums = [each.leaf_sums(grid, grids[:count]) for each, grids in zip(outputs(), offsets, strict=True)]
+        outputs = _by_output(engine, len(values))
+        sums = [each.leaf_sums(grid, grids[:count]) for each, grids in zip(outputs, offsets, strict=True)]
         return self._slopes(sums, values[:, feature == LEAF], leaves, grid, shrinkage)
-
-    @staticmethod
-    def _by_output(engine: Engine, n_outputs: int) -> Callable[[], Iterator[LinearEngine]]:
-        """Return a function that yields the engine with the gradients of each output of a tree in turn."""
-
-        def outputs() -> Iterator[LinearEngine]:
-            for output in range(n_outputs):
-                if n_outputs > 1:
-                    cast(LinearVectorEngine, engine).select_output(output)
-                yield cast(LinearEngine, engine)
-
-        return outputs
 
     def _slopes(
         self, sums: Sequence[FloatArray], values: FloatArray, leaves: IntArray, grid: LinearColumns, shrinkage: float
@@ -132,12 +120,8 @@ class LinearLeaves:
         means = np.where(has_mean, np.stack([each[:, 2:, 0] for each in sums]) / safe_H, 0.0)
         centres, of_outputs = means.sum(axis=0) / np.maximum(has_mean.sum(axis=0), 1), list[LinearColumns | None]()
         for of_output, plain in zip(sums, values, strict=True):
-            node, constant, feature, terms = (
-                leaves.copy(),
-                np.empty(len(leaves)),
-                grid.feature.copy(),
-                grid.terms.copy(),
-            )
+            node, feature, terms = leaves.copy(), grid.feature.copy(), grid.terms.copy()
+            constant = np.empty(len(leaves))
             count = slopes_of_leaves(
                 of_output, centres, self._penalties, shrinkage, np.abs(plain).max(), len(sums) > 1, node, constant,
                 feature, terms,
@@ -164,6 +148,14 @@ class LinearLeaves:
         for index, role in roles.items():
             may[index] = not has_missing[role]
         return may
+
+
+def _by_output(engine: Engine, n_outputs: int) -> Iterator[LinearEngine]:
+    """Yield the engine with the gradients of each output of a tree in turn."""
+    for output in range(n_outputs):
+        if n_outputs > 1:
+            cast(LinearVectorEngine, engine).select_output(output)
+        yield cast(LinearEngine, engine)
 
 
 def _ends(bins: Bins) -> tuple[float, float]:

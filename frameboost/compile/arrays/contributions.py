@@ -11,7 +11,7 @@ import numpy.typing as npt
 import polars as pl
 
 from frameboost.compile.arrays.flat_trees import TreeArrays
-from frameboost.compile.arrays.linear_trees import CHUNK, LinearArrays
+from frameboost.compile.arrays.linear_trees import LinearArrays
 from frameboost.compile.arrays.shap_kernels import add_interactions, add_shap, add_slopes, add_steps, link_nodes
 from frameboost.runtime.workers import Workers
 from frameboost.schema.types import Feature, FeatureType
@@ -23,6 +23,8 @@ __all__ = ["Contributions"]
 
 # A row's Shapley values take tens of times as long as its prediction.
 _SMALLEST_BLOCK = 64
+# Rows whose leaves are looked up together.
+_CHUNK = 1 << 12
 
 Codes = npt.NDArray[np.unsignedinteger]
 Floats = npt.NDArray[np.float64]
@@ -131,8 +133,8 @@ class Contributions:
         """Return the contributions of slopes in leaves to margins, (rows, ``linear.names``)."""
         assert self.linear is not None
         out, a = np.zeros((len(codes), len(self.linear.names))), self.linear
-        for first in range(0, len(codes), CHUNK):
-            leaves = self.arrays.leaves(codes[first : first + CHUNK])
+        for first in range(0, len(codes), _CHUNK):
+            leaves = self.arrays.leaves(codes[first : first + _CHUNK])
             add_slopes(
                 leaves, self.arrays.roots, a.linear_at[0], a.constant, a.starts, a.indices, a.terms, numbers, first, out
             )

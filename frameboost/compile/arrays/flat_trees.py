@@ -44,15 +44,12 @@ else:
         sum_leaves,
     )
 
-__all__ = [
-    "SMALLEST_BLOCK", "FewRows", "FloatArray", "Getter", "IntArray", "NumberTrees", "TreeArrays", "first_margins",
-    "getter",
-]  # fmt: skip
+__all__ = ["FewRows", "FloatArray", "Getter", "IntArray", "NumberTrees", "TreeArrays", "first_margins", "getter"]
 
 IntArray = npt.NDArray[np.int64]
 FloatArray = npt.NDArray[np.float64]
 
-SMALLEST_BLOCK = 1024
+_SMALLEST_BLOCK = 1024
 # Bytes of packed tables that are worked on together: eight times as many unpacked.
 _BYTES_AT_ONCE = 1 << 20
 
@@ -189,7 +186,7 @@ class TreeArrays:
         for outputs, conditions in self.conditions_of_outputs:
             if in_parallel:
                 add = partial(sum_leaves, codes, *conditions, self.value)  # type: ignore[call-arg]
-                self._over_rows(len(codes), add, sums[outputs])
+                self.over_rows(len(codes), add, sums[outputs])
             else:
                 sum_leaves(codes, *conditions, self.value, 0, len(codes), sums[outputs])  # type: ignore[call-arg]
         return list(sums)
@@ -209,7 +206,7 @@ class TreeArrays:
         out = np.empty((len(codes), len(self.roots)), dtype=np.int32)
         find = partial(find_leaves, codes, *self._conditions_of(self.roots))
         if in_parallel:
-            self._over_rows(len(codes), find, out)
+            self.over_rows(len(codes), find, out)
         else:
             find(0, len(codes), out)  # type: ignore[call-arg]
         return out if self.number_of is None else out[:, self.number_of]
@@ -221,8 +218,9 @@ class TreeArrays:
         )  # fmt: skip
 
     @staticmethod
-    def _over_rows(n_rows: int, run: Callable[..., object], out: npt.NDArray[np.generic]) -> None:
-        kept_workers().over(n_rows, lambda first, last: run(first, last, out), smallest=SMALLEST_BLOCK)
+    def over_rows(n_rows: int, run: Callable[..., object], out: npt.NDArray[np.generic]) -> None:
+        """Call ``run`` with the first and the last row of each part of the rows, and ``out``, in threads."""
+        kept_workers().over(n_rows, lambda first, last: run(first, last, out), smallest=_SMALLEST_BLOCK)
 
 
 def first_margins(base_margins: Sequence[float | FloatArray], n_rows: int) -> FloatArray:

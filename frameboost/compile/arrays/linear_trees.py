@@ -9,17 +9,13 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from frameboost.compile.arrays.flat_trees import SMALLEST_BLOCK, FloatArray, IntArray, TreeArrays
+from frameboost.compile.arrays.flat_trees import FloatArray, IntArray, TreeArrays
 from frameboost.compile.arrays.score_kernels import sum_linear_leaves
-from frameboost.runtime.workers import Workers
 from frameboost.schema.types import Feature, FeatureType, column
 from frameboost.trees.linear_leaves import LinearColumns
 from frameboost.trees.tree import LEAF, Tree, TreeColumns
 
-__all__ = ["CHUNK", "LinearArrays", "LinearScorer"]
-
-# Rows whose leaves are looked up together.
-CHUNK = 1 << 12
+__all__ = ["LinearArrays", "LinearScorer"]
 
 
 @dataclass(frozen=True)
@@ -100,21 +96,21 @@ class LinearScorer:
         return cls(arrays, LinearArrays.compile(arrays, replace(linear, node=node), features, columns.output[tree]))
 
     def margins(
-        self, frame: pl.LazyFrame, types: Mapping[str, FeatureType], bases: Sequence[float | FloatArray],
-        workers: Workers,
-    ) -> list[FloatArray]:  # fmt: skip
+        self, frame: pl.LazyFrame, types: Mapping[str, FeatureType], bases: Sequence[float | FloatArray]
+    ) -> list[FloatArray]:
         """Return float64 (rows,) for each output: its base plus the leaf values of each row.
 
         Leaf values are on a grid, so that the order of additions does not matter. A scalar base is on it too; bases per
         row are added last.
         """
         codes, numbers = self.linear.read(self.arrays, frame, types)
-        sums, a = np.zeros((len(bases), len(codes))), self.linear
+        a = self.linear
         leaves = self.arrays.value, a.linear_at, a.constant, a.starts, a.indices, a.terms, numbers
 
-        def score(first: int, last: int) -> None:
+        def score(first: int, last: int, sums: FloatArray) -> None:
             for outputs, conditions in self.arrays.conditions_of_outputs:
                 sum_linear_leaves(codes, *conditions, *leaves, first, last, sums[outputs])  # type: ignore[call-arg]
 
-        workers.over(len(codes), score, smallest=SMALLEST_BLOCK)
+        sums = np.zeros((len(bases), len(codes)))
+        self.arrays.over_rows(len(codes), score, sums)
         return [base + total for base, total in zip(bases, sums, strict=True)]

@@ -86,29 +86,51 @@ class LinearLists:
         linear = [tree.linear[node] or LinearLeaf(tree.value[node], ()) for node in leaves]
         total = [of_leaf(number(each.constant, tree.output) for each in linear)]
         for k in range(max(len(each.terms) for each in linear)):
-            terms = [each.terms[k] if k < len(each.terms) else _NO_TERM for each in linear]
-            position = of_leaf(map(self.position, terms), "BIGINT")
-            offset = dialect.number(OFFSET_STEPS)
-            steps = f"({of_row['numbers']}[{position}] * {of_leaf(1 / t.step for t in terms)} + {offset}) - {offset}"
-            low, high, centre = (of_leaf(getattr(t, end) / t.step for t in terms) for end in ("low", "high", "centre"))
+            terms = _slot([each.terms for each in linear], k)
             slope = of_leaf(number(t.slope * t.step, tree.output) for t in terms)
-            total.append(f"{slope} * {dialect.clipped(f'({steps}) - {centre}', low, high)}")
-        masks = {word: of_leaf(mask, "BIGINT") for word, mask in self.masks([each.terms for each in linear]).items()}
-        present = [f"({of_row['missing']}[{word + 1}] & {mask}) = 0" for word, mask in masks.items()]
+            total.append(f"{slope} * {_clipped_steps(self.fields(terms), of_row['numbers'], leaf, dialect)}")
+        present = _present(self.masks([each.terms for each in linear]), of_row["missing"], leaf)
         value = of_leaf(number(tree.value[node], tree.output) for node in leaves)
-        return f"CASE WHEN {' AND '.join(present)} THEN {' + '.join(total)} ELSE {value} END"
+        return f"CASE WHEN {present} THEN {' + '.join(total)} ELSE {value} END"
 
-    def position(self, term: LinearTerm) -> int:
-        """Return the index of a term's number in a row's numbers, from 1; that of the last one for `_NO_TERM`."""
-        return self.positions.get(term.feature, len(self.positions) + 1)
-
-    def masks(self, terms: Sequence[Sequence[LinearTerm]]) -> dict[int, list[int]]:
-        """Return the bits of the numbers that leaves read, by the index of the integer in a row's ``missing``."""
-        bits = [[self.position(term) - 1 for term in of_leaf] for of_leaf in terms]
+    def fields(self, terms: Sequence[LinearTerm]) -> dict[str, str]:
+        """Return the lists of one term of each leaf, by name: what `_clipped_steps` reads."""
+        unused = len(self.positions) + 1  # of `_NO_TERM`
         return {
-            word: [sum(1 << bit % _BITS for bit in of_leaf if bit // _BITS == word) for of_leaf in bits]
+            "position": list_of((self.positions.get(term.feature, unused) for term in terms), "BIGINT"),
+            "scale": list_of(1 / term.step for term in terms),
+            **{end: list_of(getattr(term, end) / term.step for term in terms) for end in ("centre", "low", "high")},
+        }
+
+    def masks(self, terms: Sequence[Sequence[LinearTerm]]) -> dict[int, str]:
+        """Return the lists of bits of the numbers that leaves read, by the index of the integer in ``missing``."""
+        bits = [[self.positions[term.feature] - 1 for term in of_leaf] for of_leaf in terms]
+        return {
+            word: list_of(
+                (sum(1 << bit % _BITS for bit in of_leaf if bit // _BITS == word) for of_leaf in bits), "BIGINT"
+            )
             for word in sorted({bit // _BITS for of_leaf in bits for bit in of_leaf})
         }
+
+
+_FIELDS = ("position", "scale", "centre", "low", "high")
+
+
+def _clipped_steps(fields: Mapping[str, str], numbers: str, leaf: str, dialect: Dialect) -> str:
+    """Return the clipped steps of a term, from its lists by name, a row's numbers and the index of its leaf."""
+    position, scale, centre, low, high = (f"{fields[name]}[{leaf}]" for name in _FIELDS)
+    offset = dialect.number(OFFSET_STEPS)
+    return dialect.clipped(f"(({numbers}[{position}] * {scale} + {offset}) - {offset}) - {centre}", low, high)
+
+
+def _present(masks: Mapping[int, str], missing: str, leaf: str) -> str:
+    """Return the condition that a row has all numbers of its leaf."""
+    return " AND ".join(f"({missing}[{word + 1}] & {mask}[{leaf}]) = 0" for word, mask in masks.items())
+
+
+def _slot(terms: Sequence[Sequence[LinearTerm]], k: int) -> list[LinearTerm]:
+    """Return term ``k`` of each leaf, `_NO_TERM` for those with fewer."""
+    return [of_leaf[k] if k < len(of_leaf) else _NO_TERM for of_leaf in terms]
 
 
 class LeafLists:
@@ -132,18 +154,13 @@ class LeafLists:
     ) -> None:  # fmt: skip
         self._trees, self._lists, self._groups, self._leaves, self._number = trees, lists, groups, leaves, number
         self._terms = [group.terms.get(leaf, ()) for group, nodes in zip(groups, leaves, strict=True) for leaf in nodes]
-        self._width = max(map(len, self._terms))
+        self._width, self._masks = max(map(len, self._terms)), lists.masks(self._terms)
 
     def of_leaves(self) -> dict[str, str]:
         """Return the lists by name."""
-        masks = self._lists.masks(self._terms)
-        named = {f"mask {word}": list_of(mask, "BIGINT") for word, mask in masks.items()}
+        named = {f"mask {word}": mask for word, mask in self._masks.items()}
         for k in range(self._width):
-            terms = [each[k] if k < len(each) else _NO_TERM for each in self._terms]
-            named[f"position {k}"] = list_of(map(self._lists.position, terms), "BIGINT")
-            named[f"scale {k}"] = list_of(1 / term.step for term in terms)
-            for end in ("centre", "low", "high"):
-                named[f"{end} {k}"] = list_of(getattr(term, end) / term.step for term in terms)
+            named |= {f"{name} {k}": text for name, text in self._lists.fields(_slot(self._terms, k)).items()}
         for rank in range(len(self._groups[0].numbers)):
             constants, values, slopes = list[float](), list[float](), [list[float]() for _ in range(self._width)]
             for group, leaves in zip(self._groups, self._leaves, strict=True):
@@ -164,19 +181,15 @@ class LeafLists:
 
         ``names`` are those of the lists, of `LinearLists.of_row`, and of ``leaves``, the row's indices, from 1.
         """
-        n_leaves, offset = len(self._terms), dialect.number(OFFSET_STEPS)
-        words = [int(name.removeprefix("mask ")) for name in names if name.startswith("mask ")]
-        present = " AND ".join(f"({names['missing']}[{w + 1}] & {names[f'mask {w}']}[i]) = 0" for w in words)
+        n_leaves = len(self._terms)
+        present = _present({word: names[f"mask {word}"] for word in self._masks}, names["missing"], "i")
         named = {
             "constant at": f"CASE WHEN {present} THEN i ELSE i + {n_leaves} END",
             "slope at": f"CASE WHEN {present} THEN i ELSE {n_leaves + 1} END",
         }
         for k in range(self._width):
-            position, scale, centre, low, high = (
-                f"{names[f'{field} {k}']}[i]" for field in ("position", "scale", "centre", "low", "high")
-            )
-            steps = f"({names['numbers']}[{position}] * {scale} + {offset}) - {offset}"
-            named[f"u {k}"] = dialect.clipped(f"({steps}) - {centre}", low, high)
+            fields = {name: names[f"{name} {k}"] for name in _FIELDS}
+            named[f"u {k}"] = _clipped_steps(fields, names["numbers"], "i", dialect)
         return {name: _each(text, names["leaves"]) for name, text in named.items()}
 
     def sum(self, rank: int, names: Mapping[str, str]) -> str:

@@ -198,11 +198,11 @@ def _linear_trees(trees: Sequence[Tree], writer: TreeWriter, stages: Stages) -> 
     The expression of the first tree of an output may be a sum of trees; it is None for the others.
     """
     listed = {i: tree for i, tree in enumerate(trees) if are_listed(tree, writer.dialect)}
+    if not listed:
+        return {}
     by_outputs: dict[tuple[int, ...], list[LeafGroup]] = {}
     for group in LeafGroup.of(listed):
         by_outputs.setdefault(tuple(trees[i].output for i in group.numbers), []).append(group)
-    if not listed:
-        return {}
     lists = LinearLists.of(list(listed.values()))
     of_row = stages.name(lists.of_row(writer.columns))
     texts: dict[int, str | None] = dict.fromkeys(listed)
