@@ -333,13 +333,13 @@ def _series(values: npt.NDArray[Any] | pl.Series) -> pl.Series:
 # --- rows that are scored where they lie ------------------------------------------------------------------------------
 
 # Most calls have columns like those of the call before. So what the columns determine is prepared once: which of them
-# trees use, and how their values are compared. A call then checks that its columns are the same. Of a few rows, Python
-# reads the values, as setting up a query takes longer than to score them.
+# trees use, and how their values are compared. A call then checks that its columns are the same. A few rows are not
+# coded, as setting up a query takes longer than to score them.
 
-# Rows of which Python reads the values.
+# Rows with strings of which Python reads the values.
 _FEW = 16
-# Values in a row that are read in the time of selecting a column.
-_AS_COLUMN = 16
+# Columns of one row, and of several, that are read in the time of selecting one.
+_OF_ROW, _OF_ROWS = 16, 4
 # Values of several rows with strings that are coded faster in Python than by columns.
 _MAX_VALUES = 1 << 12
 
@@ -367,7 +367,7 @@ class _ArrayReader:
         if not self._reads or self._scorer is None:
             return None
         values, numbers = matrix.values, self._trees.number_trees
-        if numbers is not None and 0 < len(values) <= _FEW:
+        if numbers is not None and 0 < len(values) <= numbers.max_rows:
             margins = numbers.margins(values.take(self._used, axis=1))
             if margins is not None:
                 return margins
@@ -397,6 +397,7 @@ class _TableReader:
         index = {name: i for i, name in enumerate(schema)}
         # The values of a row that the model reads, and those that trees use.
         self._features_of, self._used_of = (getter([index[name] for name in names]) for names in (types, self._used))
+        self._at = np.array([index[name] for name in self._used])
         self._uses_all = self._used == list(schema)
         scorer = trees.scorer(types)
         self._is_plain = (
@@ -409,6 +410,12 @@ class _TableReader:
         are_as_read = all(FeatureType.from_polars(schema[name]) == kind for name, kind in types.items())
         is_read = are_as_read and (not is_arrow or (self._is_plain and not source.categorical))
         self._scorer = scorer if is_read else None
+        if self._is_plain:
+            from frameboost.compile.arrays.byte_trees import NUMPY_TYPES
+
+            self._numpy_has_used, self._numpy_has_all = (
+                NUMPY_TYPES.keys() >= set(map(type, dtypes)) for dtypes in (self._dtypes, self._all_dtypes)
+            )
 
     def fits(self, data: Any) -> bool:
         """Whether the columns of a table are the same: the names of a frame, otherwise types, too."""
@@ -421,7 +428,7 @@ class _TableReader:
             return None
         frame = table if is_frame else self._frame(table)
         has_all = frame.width == len(self._all_dtypes)
-        if 0 < len(frame) <= _FEW and (margins := self._margins_of_few(frame, has_all=has_all)) is not None:
+        if (margins := self._margins_of_few(frame, has_all=has_all)) is not None:
             return margins
         rows = frame[self._used] if has_all and not self._uses_all else frame
         if self._scorer is None or not self._are_the_types(rows.dtypes, self._dtypes):
@@ -448,28 +455,38 @@ class _TableReader:
 
     def _margins_of_few(self, frame: pl.DataFrame, *, has_all: bool) -> Margins | None:
         """Return the margins of a few rows of plain numbers and strings; None for others, or if numbers may round."""
+        n_rows = len(frame)
         if self._trees.few_rows.has_text:
-            codes = self._codes_of_few(frame) if has_all else None
+            codes = self._codes_of_few(frame) if has_all and 0 < n_rows <= _FEW else None
             return None if codes is None else self._trees.margins_of_codes(codes)
         numbers = self._trees.number_trees if self._is_plain else None
-        if numbers is None:
+        if numbers is None or not 0 < n_rows <= numbers.max_rows:
             return None
-        if has_all and (self._has_times or len(frame) * frame.width > _AS_COLUMN * len(self._used)):
+        values = self._row(frame, has_all=has_all) if n_rows == 1 else self._rows(frame, has_all=has_all)
+        return None if values is None else numbers.margins(values)
+
+    def _row(self, frame: pl.DataFrame, *, has_all: bool) -> list[Sequence[Any]] | None:
+        """Return the values that trees use of the only row; None if its types differ from those of the first table."""
+        if has_all and (self._has_times or frame.width > _OF_ROW * len(self._used)):
             frame, has_all = frame[self._used], False
-        rows = frame.rows()
-        features, used = (self._features_of, self._used_of) if has_all else (tuple, tuple)
-        expected = self._all_dtypes if has_all else self._dtypes
+        row = frame.row(0)
+        # The types of values are read faster than those of columns.
+        types = map(type, self._features_of(row) if has_all else row)
+        is_known = not self._trees.fine_features and {float, int}.issuperset(types)
+        if not is_known and not self._are_the_types(frame.dtypes, self._all_dtypes if has_all else self._dtypes):
+            return None
+        return [self._used_of(row) if has_all else row]
 
-        def are_numbers() -> bool:
-            types = map(type, chain.from_iterable(map(features, rows)))
-            return not self._trees.fine_features and {float, int}.issuperset(types)
-
-        # The types of one row's values are read faster than those of its columns.
-        if len(rows) == 1:
-            is_known = are_numbers() or self._are_the_types(frame.dtypes, expected)
-        else:
-            is_known = self._are_the_types(frame.dtypes, expected) or are_numbers()
-        return numbers.margins([*map(used, rows)]) if is_known else None
+    def _rows(self, frame: pl.DataFrame, *, has_all: bool) -> npt.NDArray[Any] | None:
+        """Return the values that trees use of several rows; None as for one, or if numpy lacks their type."""
+        if not self._numpy_has_used:
+            return None
+        if has_all and not (self._numpy_has_all and frame.width <= _OF_ROWS * len(self._used)):
+            frame, has_all = frame[self._used], False
+        if not self._are_the_types(frame.dtypes, self._all_dtypes if has_all else self._dtypes):
+            return None
+        values = frame.to_numpy(order="c")
+        return values.take(self._at, axis=1) if has_all and not self._uses_all else values
 
     def _codes_of_few(self, frame: pl.DataFrame) -> npt.NDArray[np.unsignedinteger] | None:
         """Return the codes of a few rows with strings; None if they must be read column by column."""

@@ -46,7 +46,7 @@ from frameboost.data.arrow_batches import CHILDREN, LENGTH, arrow_batches
 from frameboost.runtime.workers import Workers
 from frameboost.schema.types import Feature, FeatureType, column
 
-__all__ = ["BatchScorer", "ByteScorer", "ByteTrees"]
+__all__ = ["NUMPY_TYPES", "BatchScorer", "ByteScorer", "ByteTrees"]
 
 # A column of bytes has the codes 0 to 253 for 253 edges. No row has the code 254; missing values have 255.
 _MAX_EDGES, _NO_CODE = 253, 254
@@ -64,7 +64,8 @@ _CHUNK, _VALUES = 1 << 14, 1 << 21
 # The comparisons of a thread, each of 64 rows at a node, which takes 190 ns; to code as many values of a column takes
 # half as long. With fewer, waking the thread takes longer than it saves.
 _AT_ONCE, _OF_COLUMN, _SMALLEST = 64, 2, 3 << 15
-_NUMPY: Mapping[Any, np.dtype[Any]] = {
+# The types of columns that numpy has, too.
+NUMPY_TYPES: Mapping[Any, np.dtype[Any]] = {
     getattr(pl, name): np.dtype(name.lower())
     for name in ("Float32", "Float64", *(f"{sign}{bits}" for sign in ("Int", "UInt") for bits in (8, 16, 32, 64)))
 }
@@ -130,7 +131,7 @@ class ByteTrees:
     @classmethod
     def compile(cls, arrays: TreeArrays) -> ByteTrees | None:
         """Return the ensemble over bytes; None if a feature has too many categories, or deep trees too many nodes."""
-        sizes = np.diff([*arrays.roots, len(arrays.feature)])
+        sizes = arrays.sizes
         is_categorical = [feature.type.is_categorical for feature in arrays.features]
         many = (len(e) > _MAX_EDGES for e, known in zip(arrays.edges, is_categorical, strict=True) if known)
         if any(many):
@@ -288,25 +289,17 @@ class PackedTrees:
         cls, arrays: TreeArrays, column: IntArray, bound: IntArray, also: IntArray, table_of: IntArray
     ) -> PackedTrees:
         """Pack all trees, by the condition of each node (see `add_leaves`)."""
-        start = np.repeat(arrays.roots, np.diff([*arrays.roots, len(arrays.feature)]))
         inner = np.flatnonzero(arrays.feature != LEAF)
-        left, right, of_tree = arrays.left[inner], arrays.right[inner], start[inner]
-        # The k-th inner node of a tree has the children 2k + 1 and 2k + 2.
-        before = np.searchsorted(inner, of_tree)  # inner nodes of earlier trees
-        first_child = 2 * (np.arange(len(inner)) - before) + 1
-        index = np.zeros(len(start), dtype=np.int64)
-        index[left], index[right] = first_child, first_child + 1
-        child = index.copy()
-        child[inner] = first_child
-        limit = np.full(len(start), _NEVER)
+        index, child = arrays.in_pairs()
+        limit = np.full(len(index), _NEVER)
         limit[inner] = bound[inner]
         rotated = also == MISSING
         rotated[arrays.feature == LEAF] = False
         limit += rotated
         word = child | limit << int(BOUND) | rotated.astype(np.int64) << int(ROTATED) | column << int(COLUMN)
-        there = start + index
+        there = np.repeat(arrays.roots, arrays.sizes) + index
         return cls(
-            index, _heights(inner, left, right, len(start)), _moved(word, there).astype(np.uint64),
+            index, _heights(arrays, inner), _moved(word, there).astype(np.uint64),
             _moved(table_of, there) if (table_of != NO_TABLE).any() else None,
             _moved(np.where((arrays.feature == LEAF)[:, np.newaxis], arrays.value.T, -0.0), there),
         )  # fmt: skip
@@ -328,11 +321,11 @@ def _moved(values: npt.NDArray[_T], there: IntArray) -> npt.NDArray[_T]:
     return out
 
 
-def _heights(inner: IntArray, left: IntArray, right: IntArray, size: int) -> IntArray:
+def _heights(arrays: TreeArrays, inner: IntArray) -> IntArray:
     """Return the maximum number of steps from each node to a leaf, `ROUND` + 1 if there are more than `ROUND`."""
-    height = np.zeros(size, dtype=np.int64)
+    height = np.zeros(len(arrays.feature), dtype=np.int64)
     for _ in range(ROUND + 1):  # in each round one step more
-        height[inner] = np.maximum(height[left], height[right]) + 1
+        height[inner] = np.maximum(height[arrays.left[inner]], height[arrays.right[inner]]) + 1
     return height
 
 
@@ -384,7 +377,7 @@ class ByteScorer:
         self._others: list[int] = []
         of_types: dict[np.dtype[Any], list[int]] = {}
         for k, kind in enumerate(self._types):
-            dtype = None if self._is_categorical[k] else _NUMPY.get(type(kind.physical_dtype))
+            dtype = None if self._is_categorical[k] else NUMPY_TYPES.get(type(kind.physical_dtype))
             (self._others if dtype is None else of_types.setdefault(dtype, [])).append(k)
         self._numbers = [self._as_numbers(dtype, indices) for dtype, indices in of_types.items()]
         # Whether columns of these types store the values that splits compare.
@@ -557,7 +550,7 @@ class BatchScorer:
         self._base_margins = base_margins
         order, features = list(types), trees.arrays.features
         self._at = [order.index(feature.name) for feature in features]
-        is_read = [_is_plain(f, types[f.name]) and type(types[f.name].physical_dtype) in _NUMPY for f in features]
+        is_read = [_is_plain(f, types[f.name]) and type(types[f.name].physical_dtype) in NUMPY_TYPES for f in features]
         self._read = [i for i, is_plain in enumerate(is_read) if is_plain]
         self._in_frames = [i for i, is_plain in enumerate(is_read) if not is_plain]
         self._in_place, self._scorer = (ByteScorer(trees, types, only) for only in (self._read, self._in_frames))

@@ -31,7 +31,9 @@ from frameboost.trees.tree import Tree, TreeColumns
 if has_numba():
     from frameboost.compile.arrays.score_kernels import (
         LEAF,
+        LEFT,
         NO_TABLE,
+        NUMBER,
         add_leaves_of_numbers,
         find_leaves,
         sum_leaves,
@@ -211,6 +213,37 @@ class TreeArrays:
             find(0, len(codes), out)  # type: ignore[call-arg]
         return out if self.number_of is None else out[:, self.number_of]
 
+    def in_pairs(self) -> tuple[IntArray, IntArray]:
+        """Return numbers of nodes by which siblings are adjacent: the children of inner node k are 2k + 1 and 2k + 2.
+
+        Returns
+        -------
+        number, first_child
+            int64 (nodes,): the number of each node in its tree, and that of its left child, in a leaf of itself.
+        """
+        inner = np.flatnonzero(self.feature != LEAF)
+        number = np.zeros(len(self.feature), np.int64)
+        before = np.searchsorted(inner, np.repeat(self.roots, self.sizes)[inner])  # inner nodes of earlier trees
+        first = 2 * (np.arange(len(inner)) - before) + 1
+        number[self.left[inner]], number[self.right[inner]] = first, first + 1
+        first_child = number.copy()
+        first_child[inner] = first
+        return number, first_child
+
+    @property
+    def sizes(self) -> IntArray:
+        """The number of nodes of each tree, int64 (trees,)."""
+        return np.diff(self.roots, append=len(self.feature))
+
+    def heights(self) -> IntArray:
+        """Return int64 (trees,): the maximum number of steps from the root to a leaf."""
+        heights, nodes, trees = np.zeros(len(self.roots), np.int64), self.roots, np.arange(len(self.roots))
+        while (is_inner := self.feature[nodes] != LEAF).any():
+            nodes, trees = nodes[is_inner], trees[is_inner]
+            heights[trees] += 1
+            nodes, trees = np.concatenate([self.left[nodes], self.right[nodes]]), np.tile(trees, 2)
+        return heights
+
     def _conditions_of(self, roots: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.generic], ...]:
         return (
             roots, self.feature, self.bound, self.missing, self.missing_left,
@@ -370,20 +403,29 @@ def _below_everything(kind: FeatureType) -> Fraction:
 
 # --- a few rows of numbers --------------------------------------------------------------------------------------------
 
+# What byte trees take for a call and for each inner node, by the time of one row's step down a tree (1 ns).
+_OF_CODES, _OF_NODE = 50_000, 7
+# Beyond it threads share the work of byte trees.
+_MAX_WALKED = 256
+
 
 @dataclass(frozen=True)
 class NumberTrees:
     """An ensemble over rows of float64 numbers, without codes: for a few rows, coding takes longer than the walk.
 
+    A row has one NaN, which leaves compare, then each feature's number twice: missing ones as NaN, which is not at
+    least any threshold, so they go left, and as infinity, so they go right. So each step is the same arithmetic.
+
     Attributes
     ----------
     roots, outputs
         int64 (trees,): as in `TreeArrays`.
+    heights
+        int64 (trees,): the maximum number of steps from the root to a leaf.
     nodes
-        int32 (nodes, 4): the feature, the left and the right child, and whether missing values go right. Both children
-        of a leaf are the leaf itself, and its feature is any.
-    numbers
-        float64 (nodes,): the threshold, NaN if all numbers go left; in a leaf its value.
+        int64 (nodes, 2), siblings adjacent: the left child (a leaf's is the leaf) with the index of the row's number
+        from bit `NUMBER` on; and the bits of a float64: the threshold, from which on numbers go right, or the leaf's
+        value.
     more
         float64 (outputs - 1, nodes): the values of leaves in the other outputs of trees for all; None without such.
     base_margins
@@ -392,8 +434,8 @@ class NumberTrees:
 
     roots: IntArray
     outputs: IntArray
-    nodes: npt.NDArray[np.int32]
-    numbers: FloatArray
+    heights: IntArray
+    nodes: IntArray
     more: FloatArray | None
     base_margins: FloatArray
 
@@ -403,23 +445,33 @@ class NumberTrees:
         edges = [np.array(values, np.float64) for values in arrays.edges if all(map(_is_float, values))]
         if not has_numba() or arrays.is_linear or len(edges) < len(arrays.edges) or (arrays.table_at != NO_TABLE).any():
             return None
-        is_leaf = arrays.feature == LEAF
-        feature, starts = np.where(is_leaf, 0, arrays.feature), np.cumsum([0, *map(len, edges)])
-        is_any = arrays.bound > np.append(arrays.missing, 0)[feature]  # every number goes left
-        thresholds = np.concatenate([*edges, [np.nan]])
+        is_leaf, goes_right = arrays.feature == LEAF, ~arrays.missing_left
+        feature, starts = np.where(is_leaf, 0, arrays.feature).astype(np.int64), np.cumsum([0, *map(len, edges)])
+        is_any = arrays.bound > np.append(arrays.missing, 0)[feature]  # every number goes left, as all are finite
+        thresholds = np.concatenate([*edges, [np.inf]])
         threshold = thresholds[np.where(is_leaf | is_any, -1, starts[feature] + arrays.bound - 1)]
-        left, right = (np.where(is_leaf, np.arange(len(feature)), child) for child in (arrays.left, arrays.right))
-        nodes = np.stack([feature, left, right, ~arrays.missing_left], axis=1).astype(np.int32)
-        value, *_ = arrays.value
-        more = arrays.value[1:] if len(arrays.value) > 1 else None
-        numbers, bases = np.where(is_leaf, value, threshold), np.array(base_margins, np.float64)[:, None]
-        return cls(arrays.roots, arrays.outputs, nodes, numbers, more, bases)
+        # Of missing values that go left, NaN is not at least infinity.
+        number = np.where(is_leaf, 0, 1 + 2 * feature + goes_right)
+        start = np.repeat(arrays.roots, arrays.sizes)
+        index, child = (start + numbers for numbers in arrays.in_pairs())
+        nodes, more = np.empty((len(feature), 2), np.int64), np.empty((len(arrays.value) - 1, len(feature)))
+        nodes[index, 0] = child | number << int(NUMBER)
+        nodes[index, 1] = np.where(is_leaf, arrays.value[0], threshold).view(np.int64)
+        more[:, index] = arrays.value[1:]
+        bases = np.array(base_margins, np.float64)[:, None]
+        return cls(arrays.roots, arrays.outputs, arrays.heights(), nodes, more if len(more) else None, bases)
+
+    @cached_property
+    def max_rows(self) -> int:
+        """The number of rows up to which walks take less time than codes and byte trees."""
+        n_inner = np.count_nonzero(self.nodes[:, 0] & int(LEFT) != np.arange(len(self.nodes)))
+        return int(min(_MAX_WALKED, (_OF_CODES + _OF_NODE * n_inner) // max(self.heights.sum(), 1)))
 
     def margins(self, rows: npt.ArrayLike) -> FloatArray | None:
-        """Return `TreeArrays.margins` of a few rows, (rows, features or more); None if a number is too large."""
+        """Return `TreeArrays.margins` of a few rows, (rows, features); None if a number is too large."""
         values = np.array(rows, np.float64, order="C")
         margins = self.base_margins.repeat(len(values), axis=1)
-        is_exact = add_leaves_of_numbers(values, self.roots, self.outputs, self.nodes, self.numbers, self.more, margins)
+        is_exact = add_leaves_of_numbers(values, self.roots, self.outputs, self.heights, self.nodes, self.more, margins)
         return margins if is_exact else None
 
 

@@ -14,9 +14,9 @@ from frameboost.runtime.intrinsics import BYTES, as_pointer, move_bytes
 from frameboost.runtime.kernel import kernel
 
 __all__ = [
-    "BOUND", "BYTES", "CHILD", "COLUMN", "LEAF", "MISSING", "NO_TABLE", "ROTATED", "ROUND", "add_deep_leaves",
-    "add_leaves", "add_leaves_of_numbers", "arrow_buffers", "code_buffers", "find_leaves", "is_named", "sum_leaves",
-    "sum_linear_leaves",
+    "BOUND", "BYTES", "CHILD", "COLUMN", "LEAF", "LEFT", "MISSING", "NO_TABLE", "NUMBER", "ROTATED", "ROUND",
+    "add_deep_leaves", "add_leaves", "add_leaves_of_numbers", "arrow_buffers", "code_buffers", "find_leaves",
+    "is_named", "sum_leaves", "sum_linear_leaves",
 ]  # fmt: skip
 
 # What `TreeArrays.feature` holds for a leaf, and ``table`` and ``table_at`` for a split that is not categorical.
@@ -29,10 +29,12 @@ LEAF = NO_TABLE = -1
 _WALKED = 256
 # From here on float64 does not hold all integers.
 _INEXACT = 2.0**53
-# Walks of rows of numbers down trees at the same time.
-_WALKS, _ONE, _NONE = np.uint64(16), np.uint64(1), np.uint64(0)
-# The columns of `NumberTrees.nodes`; the right child is after the left one.
-FEATURE, CHILDREN, MISSING_RIGHT = np.uint64(0), np.uint64(1), np.uint64(3)
+# Walks of rows of numbers down trees at the same time, and steps after which they end if all are in a leaf.
+_WALKS, _STEPS = np.uint64(32), 8
+_NONE, ONE, _TWO = np.uint64(0), np.uint64(1), np.uint64(2)
+# The first field of a node of `NumberTrees`: the left child, whose sibling is next, and from this bit on the number
+# that is compared.
+NUMBER, LEFT = np.uint64(32), np.uint64(2**32 - 1)
 
 
 @kernel(inline="always")
@@ -90,7 +92,7 @@ def find_leaves(  # type: ignore[no-untyped-def]
 
 
 @kernel
-def add_leaves_of_numbers(values, roots, outputs, nodes, numbers, more, margins):  # type: ignore[no-untyped-def]
+def add_leaves_of_numbers(values, roots, outputs, heights, nodes, more, margins):  # type: ignore[no-untyped-def]
     """Add the leaf values of all trees to the margins of a few rows, in tree order.
 
     Several rows go down several trees at the same time, a step each in turn, so that the processor need not wait for
@@ -101,51 +103,60 @@ def add_leaves_of_numbers(values, roots, outputs, nodes, numbers, more, margins)
     Parameters
     ----------
     values
-        float64 (rows, features): NaN for missing values.
-    roots, outputs, nodes, numbers, more
+        float64 (rows, features or more): NaN for missing values.
+    roots, outputs, heights, nodes, more
         The arrays of `frameboost.compile.arrays.flat_trees.NumberTrees`.
     margins
         float64 (outputs, rows), added to.
     """
     # With unsigned indices there are no negative ones to consider, and with integers as truth values no jumps.
     n_rows, n_features, n_trees = np.uint64(len(values)), np.uint64(values.shape[1]), np.uint64(len(roots))
-    flat = values.reshape(-1)
-    for i in range(len(flat)):
-        if abs(flat[i]) >= _INEXACT:
-            return False
-    n_at_once = max(_WALKS // max(n_rows, _ONE), _ONE)
-    at = np.empty(n_at_once * n_rows, np.uint32)  # the node of each walk
+    stride = ONE + _TWO * n_features
+    numbers = np.empty(n_rows * stride)
+    for row in range(n_rows):
+        start = row * stride
+        numbers[start] = np.nan
+        for i in range(n_features):
+            value = values[row, i]
+            if abs(value) >= _INEXACT:
+                return False
+            at_value = start + ONE + _TWO * i
+            numbers[at_value] = value
+            numbers[at_value + ONE] = np.inf if value != value else value
+    n_at_once = max(_WALKS // max(n_rows, ONE), ONE)
+    at = np.empty(n_at_once * n_rows, np.uint64)  # the node of each walk
+    starts = np.empty(n_at_once * n_rows, np.uint64)  # and its row's numbers
+    for walk in range(np.uint64(len(starts))):
+        starts[walk] = walk % n_rows * stride
+    words = nodes.reshape(-1)
+    thresholds = words.view(np.float64)
     for first in range(_NONE, n_trees, n_at_once):
-        last, walk = min(first + n_at_once, n_trees), _NONE
+        last, n_walks, n_steps = min(first + n_at_once, n_trees), _NONE, 0
         for tree in range(first, last):
+            n_steps = max(n_steps, heights[tree])
             for _ in range(n_rows):
-                at[walk] = roots[tree]
-                walk += _ONE
-        moved = True
-        while moved:
-            moves, walk = np.uint32(0), _NONE
-            for _ in range(first, last):
-                start = _NONE
-                for _ in range(n_rows):
-                    node = np.uint64(at[walk])
-                    value = flat[start + np.uint64(nodes[node, FEATURE])]
-                    # The threshold NaN is above all numbers.
-                    is_right = np.uint64(value >= numbers[node])
-                    is_right |= np.uint64(value != value) & np.uint64(nodes[node, MISSING_RIGHT])
-                    child = np.uint32(nodes[node, CHILDREN + is_right])
-                    moves |= child ^ at[walk]
-                    at[walk] = child
-                    walk += _ONE
-                    start += n_features
-            moved = moves != 0
-        walk = _NONE
+                at[n_walks] = roots[tree]
+                n_walks += ONE
+        while n_steps > 0:
+            for _ in range(min(n_steps, _STEPS)):
+                for walk in range(n_walks):
+                    node = at[walk] * _TWO
+                    word = np.uint64(words[node])
+                    is_right = numbers[starts[walk] + (word >> NUMBER)] >= thresholds[node + ONE]
+                    at[walk] = (word & LEFT) + np.uint64(is_right)
+            n_steps -= _STEPS
+            if n_steps > 0:
+                are_open = False
+                for walk in range(n_walks):
+                    are_open |= np.uint64(words[at[walk] * _TWO]) & LEFT != at[walk]
+                n_steps *= are_open
         for tree in range(first, last):
             for row in range(n_rows):
-                margins[outputs[tree], row] += numbers[np.uint64(at[walk])]
+                leaf = at[(tree - first) * n_rows + row]
+                margins[outputs[tree], row] += thresholds[leaf * _TWO + ONE]
                 if more is not None:
                     for k in range(np.uint64(len(more))):
-                        margins[k + _ONE, row] += more[k, np.uint64(at[walk])]
-                walk += _ONE
+                        margins[k + ONE, row] += more[k, leaf]
     return True
 
 
@@ -160,7 +171,7 @@ MISSING = 255  # the code of missing values
 CHILD, BOUND, ROTATED, COLUMN = np.uint64(2**24 - 1), np.uint64(24), np.uint64(33), np.uint64(34)
 # Steps after which rows that are in a leaf are left out.
 ROUND = 5
-BOUNDS, BYTE, ONE = np.uint64(511), np.uint64(255), np.uint64(1)
+BOUNDS, BYTE = np.uint64(511), np.uint64(255)
 
 
 @kernel
