@@ -177,9 +177,9 @@ def is_finite(value: object) -> bool:
         return False
 
 
-def to_text(value: object) -> str:
+def to_text(value: object, separators: tuple[str, str] | None = None) -> str:
     """Return a value as JSON, without NaN and infinities, which the standard excludes."""
-    return json.dumps(value, allow_nan=False, ensure_ascii=False)
+    return json.dumps(value, allow_nan=False, ensure_ascii=False, separators=separators)
 
 
 # --- Universal Binary JSON (https://ubjson.org) -----------------------------------------------------------------------

@@ -7,7 +7,7 @@ documents both field by field.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from hashlib import sha256
@@ -33,7 +33,15 @@ from frameboost.checks.json_files import (
 from frameboost.ensemble.baseline import baseline_fields, read_baseline
 from frameboost.ensemble.ensemble import Ensemble, Labels, TrainingRecord
 from frameboost.ensemble.metadata import Metadata, metadata_fields, read_metadata
-from frameboost.ensemble.tree_file import read_float, read_tree_arrays, read_trees, tree_arrays, tree_lines, writable
+from frameboost.ensemble.tree_file import (
+    parse_tree_lines,
+    read_float,
+    read_tree_arrays,
+    read_trees,
+    tree_arrays,
+    tree_lines,
+    writable,
+)
 from frameboost.errors import FrameboostError, ModelFileError, ParameterError
 from frameboost.expressions.expression import Expression
 from frameboost.joins.aggregates import COUNT, FUNCTIONS, Aggregation, Value
@@ -76,7 +84,8 @@ _FIELDS_BUT_TREES = (
 _FIELDS = (*_FIELDS_BUT_TREES, "trees")
 IntArray = npt.NDArray[np.int64]
 _MAX_TARGETS = 10_000
-_FEATURES = '\n"features": ['  # where that line starts, as no string in JSON has a line's end in it
+# How the trees start and the file ends, as no string in JSON has a line's end in it.
+_TREES_START, _TREES_END, _END = ',\n"trees": [\n', "\n]\n}\n", "\n}\n"
 _OBJECTIVE_FIELDS = ("gradient", "hessian", "link", "metric")
 
 
@@ -88,7 +97,7 @@ def dump_model(ensemble: Ensemble) -> str:
 
     It excludes the training record, so that equal models have equal texts.
     """
-    return _text(ensemble, tree_lines(TreeColumns.of(ensemble.trees), ensemble.loss.n_outputs))
+    return _text(ensemble, has_records=False)
 
 
 def model_hash(ensemble: Ensemble) -> str:
@@ -98,28 +107,17 @@ def model_hash(ensemble: Ensemble) -> str:
 
 def dump_file(ensemble: Ensemble) -> str:
     """Return the text of a model file including the records that do not affect equality."""
-    return _with_records(dump_model(ensemble), ensemble)
-
-
-def _with_records(text: str, ensemble: Ensemble) -> str:
-    """Return the text of a model file with a line for each record of training and data."""
-    records = {
-        "metadata": metadata_fields(ensemble.metadata),
-        "training": _training_fields(ensemble.training),
-        "baseline": {} if ensemble.baseline is None else baseline_fields(ensemble.baseline),
-    }
-    lines = "".join(f"\n{to_text(key)}: {to_text(fields)}," for key, fields in records.items() if fields)
-    return text.replace(_FEATURES, lines + _FEATURES, 1)
+    return _text(ensemble)
 
 
 def dump_binary(ensemble: Ensemble) -> bytes:
     """Return the binary form of a model file."""
     trees = tree_arrays(TreeColumns.of(ensemble.trees), ensemble.loss.n_outputs)
-    return to_ubjson({_TEXT: _with_records(_text(ensemble), ensemble), _TREES: trees})
+    return to_ubjson({_TEXT: _text(ensemble, has_trees=False), _TREES: trees})
 
 
-def _text(ensemble: Ensemble, *trees: Sequence[str]) -> str:
-    """Return the text of a file, with the lines of the trees if they are given."""
+def _text(ensemble: Ensemble, *, has_records: bool = True, has_trees: bool = True) -> str:
+    """Return the text of a file, with a line for each record of training and data, and the lines of the trees."""
     features = [
         {"name": f.name, "type": f.type.name}
         | ({"categories": [writable(value) for value in f.categories]} if f.type.is_categorical else {})
@@ -142,13 +140,20 @@ def _text(ensemble: Ensemble, *trees: Sequence[str]) -> str:
         head["joins"] = _joins_fields(ensemble.joins)
     if ensemble.offset is not None:
         head["offset"] = ensemble.offset.arguments
+    if has_records:
+        records = {
+            "metadata": metadata_fields(ensemble.metadata),
+            "training": _training_fields(ensemble.training),
+            "baseline": {} if ensemble.baseline is None else baseline_fields(ensemble.baseline),
+        }
+        head |= {key: fields for key, fields in records.items() if fields}
     lines = [f"{to_text(key)}: {to_text(value)}" for key, value in head.items()]
-    lines += [f'"features": {_list(map(to_text, features))}', *(f'"trees": {_list(each)}' for each in trees)]
-    return "{\n" + ",\n".join(lines) + "\n}\n"
-
-
-def _list(lines: Iterable[str]) -> str:
-    return "[\n" + ",\n".join(lines) + "\n]"
+    lines.append('"features": [\n' + ",\n".join(map(to_text, features)) + "\n]")
+    parts = ["{\n", ",\n".join(lines), _END]
+    if has_trees:
+        trees = tree_lines(TreeColumns.of(ensemble.trees), ensemble.loss.n_outputs)
+        parts[2:] = [_TREES_START, trees, _TREES_END]
+    return "".join(parts)
 
 
 # --- reading ----------------------------------------------------------------------------------------------------------
@@ -162,7 +167,7 @@ def read_model(data: bytes) -> Ensemble:
     ModelFileError
         If the file is not a model, or is damaged; the message contains the fault and its path in the file.
     """
-    data, binary_trees = _parts(data)
+    data, columns = _parts(data)
     document = parse_json(data, "not a frameboost model: the file is not JSON", "damaged model", strict=True)
     if not isinstance(document, dict):
         raise ModelFileError("not a frameboost model: the file holds no JSON object")
@@ -171,9 +176,9 @@ def read_model(data: bytes) -> Ensemble:
     version = document.get("version")
     if not is_integer(version) or version != VERSION:
         raise ModelFileError(f"the model file has version {shown_json(version)}; this release reads version {VERSION}")
-    check_keys(document, _FIELDS if binary_trees is None else _FIELDS_BUT_TREES, "damaged model")
-    if binary_trees is not None:
-        document["trees"] = read_tree_arrays(binary_trees)
+    check_keys(document, _FIELDS if columns is None else _FIELDS_BUT_TREES, "damaged model")
+    if columns is not None:
+        document["trees"] = read_tree_arrays(columns) if isinstance(columns, dict) else columns
     read, parameters = _parameters(document)
     loss = _loss(document, read)
     features = tuple(_feature(item, i) for i, item in enumerate(read_list(document, "features")))
@@ -183,7 +188,7 @@ def read_model(data: bytes) -> Ensemble:
     if len(set(names)) < len(names):
         raise ModelFileError("damaged model: two features have the same name")
     base_margins = _base_margins(document, loss)
-    stored = document["trees"] if binary_trees is not None else read_list(document, "trees")
+    stored = document["trees"] if columns is not None else read_list(document, "trees")
     trees = read_trees(stored, features, loss.n_outputs)
     nodes = stored.node_values() if isinstance(stored, TreeColumns) else NodeValues.of(trees)
     _check_rounds(nodes.output, loss, parameters)
@@ -201,10 +206,13 @@ def read_model(data: bytes) -> Ensemble:
     )  # fmt: skip
 
 
-def _parts(data: bytes) -> tuple[bytes, dict[str, Any] | None]:
-    """Return the text of a file, and the trees if they are not in the text."""
+def _parts(data: bytes) -> tuple[bytes, TreeColumns | dict[str, Any] | None]:
+    """Return the text of a file without its trees, and these; None for trees that must be read node by node."""
     if not data.startswith(BINARY_START):
-        return data, None
+        head, start, lines = data.partition(_TREES_START.encode())
+        is_as_written = start and lines.endswith(_TREES_END.encode()) and b'"trees"' not in head
+        trees = parse_tree_lines(lines[: -len(_TREES_END)]) if is_as_written else None
+        return (data, None) if trees is None else (head + _END.encode(), trees)
     binary = read_ubjson(data, "damaged model: it is not UBJSON", arrays=True)
     check_keys(binary, (_TEXT, _TREES), "damaged model")
     if not isinstance(binary[_TEXT], str):

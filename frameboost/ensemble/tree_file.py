@@ -1,7 +1,8 @@
 """The trees of a model file, in both forms: JSON objects, and arrays over the nodes of all trees.
 
-All rules are checked when a file is read: JSON node by node, with the node in the message; arrays by numpy over all
-nodes, and node by node only if something is wrong. Linear leaves are checked leaf by leaf.
+All rules are checked when a file is read: by numpy over the nodes of all trees, of arrays and of lines of JSON as they
+are written here; and node by node, with the node in the message, if something is wrong, and of JSON in any other form.
+Linear leaves are checked leaf by leaf.
 """
 
 from __future__ import annotations
@@ -10,7 +11,6 @@ import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from operator import lt
 from typing import Any
 
 import numpy as np
@@ -24,17 +24,20 @@ from frameboost.trees.linear_leaves import MAX_STEPS, MAX_TERMS, LinearColumns, 
 from frameboost.trees.tree import FLAGS, LEAF, NODE_TYPES, ColumnTrees, Tree, TreeColumns
 
 __all__ = [
-    "are_plain", "check_tree", "read_float", "read_tree", "read_tree_arrays", "read_trees", "tree_arrays",
-    "tree_fields", "tree_lines", "writable",
+    "are_plain", "check_tree", "parse_tree_lines", "read_float", "read_tree", "read_tree_arrays", "read_trees",
+    "tree_arrays", "tree_fields", "tree_lines", "writable",
 ]  # fmt: skip
 
 IntArray = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]
 _FLOAT64 = FeatureType("float64")
 _INFINITE = {"Infinity": math.inf, "-Infinity": -math.inf}
-# Magnitudes that Python writes without an exponent.
-_LEAST, _MOST = 1e-4, 1e16
-_FIELDS = ("feature", "threshold", "categories", "missing_left", "left", "right", "gain", "cover", "value")
+# The lists of a tree, with the types of their values.
+_TYPES: dict[str, Any] = {
+    "feature": pl.Int64, "threshold": pl.Float64, "categories": pl.List(pl.Int64), "missing_left": pl.Boolean,
+    "left": pl.Int64, "right": pl.Int64, "gain": pl.Float64, "cover": pl.Float64, "value": pl.Float64,
+}  # fmt: skip
+_FIELDS = tuple(_TYPES)
 
 
 def read_trees(items: TreeColumns | Sequence[object], features: Sequence[Feature], n_outputs: int) -> Sequence[Tree]:
@@ -65,39 +68,74 @@ def tree_fields(tree: Tree, n_outputs: int) -> dict[str, Any]:
     )
 
 
-def tree_lines(trees: TreeColumns, n_outputs: int) -> list[str]:
-    """Return each tree as JSON with the fields of `tree_fields`; polars writes the numbers of all trees at once."""
-    if trees.linear or not len(trees):
-        return [to_text(tree_fields(tree, n_outputs)) for tree in trees.trees()]
-    columns = {field: _texts(values) for field, values in trees.nodes.items() if field != "threshold"}
-    is_none = np.isnan(trees.nodes["threshold"])
-    thresholds = _texts(np.where(is_none, 0.0, trees.nodes["threshold"])).scatter(np.flatnonzero(is_none), "null")
-    columns["threshold"] = thresholds.scatter(trees.integer_at, list(map(str, trees.integers)))
-    codes = np.split(trees.categories, np.cumsum(trees.categories_size)[:-1]) if len(trees.categories_at) else []
-    categories = pl.repeat("null", len(is_none), eager=True)
-    columns["categories"] = categories.scatter(trees.categories_at, [to_text(each.tolist()) for each in codes])
-    of_trees = pl.Series("tree", np.repeat(np.arange(len(trees)), trees.sizes))
-    lists = pl.DataFrame(columns).group_by(of_trees, maintain_order=True).agg(pl.all().str.join(", "))
-    lines = []
-    for output, texts in zip(trees.output.tolist(), lists.drop("tree").iter_rows(named=True), strict=True):
-        fields = [f'"{field}": [{texts[field]}]' for field in _FIELDS]
-        if "true" in texts.get("with_missing", ""):
-            fields.append(f'"with_missing": [{texts["with_missing"]}]')
-        lines.append("{" + ", ".join(fields if n_outputs == 1 else [f'"output": {output}', *fields]) + "}")
-    return lines
+def tree_lines(trees: TreeColumns, n_outputs: int) -> str:
+    """Return a line of JSON for each tree, with the fields of `tree_fields`; polars writes the numbers of all trees."""
+    nodes = trees.nodes
+    if trees.linear or "with_missing" in nodes or np.isinf(nodes["threshold"]).any() or not len(trees):
+        return _LINE_END.join(_compact(tree_fields(tree, n_outputs)) for tree in trees.trees())
+    columns = {field: pl.Series(values, dtype=_TYPES[field]) for field, values in nodes.items()}
+    columns["categories"] = pl.Series(trees.node_categories().tolist(), dtype=_TYPES["categories"])
+    columns["threshold"] = columns["threshold"].fill_nan(None)
+    of_trees = pl.Series("output", np.repeat(np.arange(len(trees)), trees.sizes))
+    lists = pl.DataFrame(columns).group_by(of_trees, maintain_order=True).agg(_FIELDS)
+    lists = lists.drop("output") if n_outputs == 1 else lists.with_columns(output=trees.output)
+    if not len(trees.integer_at):
+        return lists.write_ndjson().removesuffix("\n").replace("\n", _LINE_END)
+    lines, thresholds = lists.drop("threshold").write_ndjson().split("\n"), trees.thresholds().tolist()
+    parts = zip(lines, trees.roots.tolist(), trees.sizes.tolist(), strict=False)  # the last line is empty
+    fields = ((line.partition(_NEXT), _compact(thresholds[start : start + size])) for line, start, size in parts)
+    return _LINE_END.join(f'{head},"threshold":{values}{_NEXT}{tail}' for (head, _, tail), values in fields)
 
 
-def _texts(values: npt.NDArray[Any]) -> pl.Series:
-    """Return numbers and truth values as JSON.
+def _compact(value: object) -> str:
+    """Return JSON without blanks, as polars writes it."""
+    return to_text(value, separators=(",", ":"))
 
-    Polars writes the shortest decimals as Python does, in a tenth of the time, where they have no exponent.
+
+# A line as polars writes it: each list has the characters of its type.
+_LINE_END, _NEXT = ",\n", ',"categories"'
+_CHARACTERS = {pl.Int64: "-0-9", pl.Float64: "-+.eE0-9", pl.Boolean: "aeflrstu", pl.List(pl.Int64): r"\[\]0-9nul"}
+_LISTS = {field: rf'"{field}":\[[{_CHARACTERS[kind]},]*\]' for field, kind in _TYPES.items()}
+_LISTS["threshold"] = r'"threshold":\[(?P<thresholds>[-+.eE0-9nul,]*)\]'
+_LINE = re.compile(r'\{(?:"output":[0-9]+,)?' + ",".join(_LISTS.values()) + r"\}")
+
+
+def parse_tree_lines(lines: bytes) -> TreeColumns | None:
+    """Return the trees in lines that polars wrote for `tree_lines`; None for any other JSON.
+
+    The values have their types, but are not checked otherwise (see `read_trees`).
     """
-    texts = pl.Series(values.astype(np.bool_) if values.dtype == np.uint8 else values).cast(pl.String)
-    if values.dtype.kind != "f":
-        return texts
-    size = np.abs(values)
-    others = np.flatnonzero((values != 0) & ~((size >= _LEAST) & (size < _MOST)))
-    return texts.scatter(others, [to_text(writable(value)) for value in values[others].tolist()])
+    matches = [_LINE.fullmatch(line) for line in lines.decode("latin-1").split(_LINE_END)]
+    if not all(matches):
+        return None
+    thresholds = ",".join(match["thresholds"] for match in matches if match)
+    schema = {"output": pl.Int64} | {field: pl.List(kind) for field, kind in _TYPES.items()}
+    try:
+        lists = pl.read_json(b"[" + lines + b"]", schema=schema)
+        nodes = lists.drop("output").explode(_FIELDS)
+        tokens = pl.Series([thresholds]).str.split(",").explode()
+        is_integer = ~tokens.str.contains("[.eEn]")
+        integers = [int(token) for token in tokens.filter(is_integer)]
+    except (pl.exceptions.PolarsError, ValueError):  # not JSON, lists of different lengths, numbers beyond a type
+        return None
+    sizes, codes = lists["feature"].list.len(), nodes["categories"].drop_nulls()
+    has_missing = any(nodes.drop("categories", "threshold").null_count().row(0)) or codes.explode().null_count()
+    if has_missing or not sizes.min() or codes.list.len().min() == 0:
+        return None
+    if lists["output"].max() == 0:  # a model of one output has no such field
+        return None
+    arrays = {field: nodes[field].to_numpy(writable=True) for field in NODE_TYPES if field in _FIELDS}  # NULL as NaN
+    integer_at = _integers(is_integer.arg_true())
+    arrays["threshold"][integer_at] = np.nan
+    return TreeColumns(
+        _integers(sizes), _integers(lists["output"].fill_null(0)), arrays, integer_at, integers,
+        _integers(nodes["categories"].is_not_null().arg_true()), _integers(codes.list.len()),
+        _integers(codes.explode()),
+    )  # fmt: skip
+
+
+def _integers(values: pl.Series) -> IntArray:
+    return values.cast(pl.Int64).to_numpy(writable=True)
 
 
 def writable(value: Physical | None) -> Physical | None:
@@ -134,10 +172,7 @@ def read_tree(item: object, number: int, features: Sequence[Feature], n_outputs:
     for field, values in columns.items():
         if len(values) != size:
             raise ModelFileError(f'{where}: "{field}" has {len(values)} entries, "feature" has {size}')
-    if _is_plain(columns, features):
-        tree = Tree(**{field: tuple(values) for field, values in columns.items()}, output=output)
-    else:
-        tree = _read_nodes(columns, features, output, where)
+    tree = _read_nodes(columns, features, output, where)
     if "linear" in item:
         tree = replace(tree, linear=_read_linear(item, size, where))
         _check_linear(tree, features, where)
@@ -155,35 +190,6 @@ def _as_parsed(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _as_parsed(item) for key, item in value.items()}
     return list(map(_as_parsed, value)) if isinstance(value, list | tuple) else value
-
-
-def _is_plain(columns: Mapping[str, list[Any]], features: Sequence[Feature]) -> bool:
-    """Whether a tree obeys all rules and has float splits only, three times as fast as checking each node.
-
-    If not, it may still be valid; `_read_nodes` locates the fault.
-    """
-    feature, threshold, left, right = (columns[field] for field in ("feature", "threshold", "left", "right"))
-    size = len(feature)
-    if set(map(type, feature)) | set(map(type, left)) | set(map(type, right)) != {int}:
-        return False
-    if min(feature) < LEAF or max(feature) >= len(features):
-        return False
-    inner = [node for node, number in enumerate(feature) if number != LEAF]
-    leaves = [node for node, number in enumerate(feature) if number == LEAF]
-    lefts, rights = [left[node] for node in inner], [right[node] for node in inner]
-    return (
-        "with_missing" not in columns
-        and columns["categories"].count(None) == size
-        and set(map(type, columns["missing_left"])) == {bool}
-        and all(_are_finite_floats(columns[field]) for field in ("gain", "cover", "value"))
-        # Each node but the root has one parent, which comes before it.
-        and sorted(lefts + rights) == list(range(1, size))
-        and all(map(lt, inner, map(min, lefts, rights)))
-        and all(left[node] == right[node] == LEAF and threshold[node] is None for node in leaves)
-        and not any(columns["missing_left"][node] or columns["gain"][node] for node in leaves)
-        and {features[feature[node]].type.name for node in inner} <= {"float32", "float64"}
-        and (not inner or _are_finite_floats([threshold[node] for node in inner]))
-    )
 
 
 def _read_nodes(columns: dict[str, list[Any]], features: Sequence[Feature], output: int, where: str) -> Tree:

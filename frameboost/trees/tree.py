@@ -419,7 +419,7 @@ class TreeColumns:
     def trees(self) -> tuple[Tree, ...]:
         """Return the trees, which must obey all rules (see `frameboost.ensemble.tree_file`)."""
         flags = {field: self.nodes[field].astype(np.bool_) for field in FLAGS & self.nodes.keys()}
-        columns = {**self.nodes, **flags, "threshold": self._thresholds(), "categories": self._categories()}
+        columns = {**self.nodes, **flags, "threshold": self.thresholds(), "categories": self.node_categories()}
         # Tuples, as the garbage collector would go through lists of numbers again and again.
         of_all = {field: tuple(values.tolist()) for field, values in columns.items()}
         trees, start, leaves = [], 0, self.linear.leaves() if self.linear else {}
@@ -583,13 +583,15 @@ class TreeColumns:
 
     # --- trees one by one ---------------------------------------------------------------------------------------------
 
-    def _thresholds(self) -> npt.NDArray[np.object_]:
+    def thresholds(self) -> npt.NDArray[np.object_]:
+        """Return the threshold of each node, (nodes,)."""
         thresholds = self.nodes["threshold"].astype(object)
         thresholds[np.isnan(self.nodes["threshold"])] = None
         thresholds[self.integer_at] = self.integers
         return thresholds
 
-    def _categories(self) -> npt.NDArray[np.object_]:
+    def node_categories(self) -> npt.NDArray[np.object_]:
+        """Return the category codes of each node, (nodes,)."""
         categories = np.full(len(self.nodes["feature"]), None)
         ends = np.cumsum(self.categories_size).tolist()
         for node, start, end in zip(self.categories_at.tolist(), [0, *ends], ends, strict=False):

@@ -2,11 +2,13 @@
 
 import copy
 import json
-import math
 import pickle
 import random
 import re
+import sys
+from collections import Counter
 from dataclasses import replace
+from functools import partial
 
 import joblib
 import numpy as np
@@ -14,9 +16,8 @@ import polars as pl
 import pytest
 
 import frameboost as fb
-from frameboost.ensemble import tree_file
 from frameboost.ensemble.model_file import read_model
-from frameboost.ensemble.tree_file import read_tree, tree_fields, tree_lines
+from frameboost.ensemble.tree_file import parse_tree_lines, tree_fields, tree_lines
 from frameboost.errors import ModelFileError
 from frameboost.loading import open_model
 from frameboost.schema.types import Feature, FeatureType
@@ -144,20 +145,20 @@ def with_an_orphan() -> str:
         (GOLDEN.replace('"carrier"', '"dep \\"delay\\""'), "damaged model: two features have the same name"),
         (GOLDEN.replace('["AA", "é"]', '["é", "AA"]'),
          'damaged model, feature 1: "categories" must be sorted, distinct strings'),
-        (GOLDEN.replace("[0, 1, -1,", "[0, 2, -1,"),
+        (GOLDEN.replace("[0,1,-1,", "[0,2,-1,"),
          "damaged model, tree 0, node 1: \"feature\" must be -1 or a feature's"),
         (GOLDEN.replace("[1.5,", '["1.5",'),
          'damaged model, tree 0, node 0: "threshold" must be a value of type float64'),
         (GOLDEN.replace("[1.5,", "[null,"), "damaged model, tree 0, node 0: a split on whether the value is present"),
-        (GOLDEN.replace("[1], null", "[2], null"),
+        (GOLDEN.replace("[1],null", "[2],null"),
          'damaged model, tree 0, node 1: "categories" must be sorted, distinct'),
-        (GOLDEN.replace("[1, 3, -1", "[0, 3, -1"), 'tree 0, node 0: "left" must be a node after it and below 5, not 0'),
-        (GOLDEN.replace("[1, 3, -1", "[1, 5, -1"), 'tree 0, node 1: "left" must be a node after it and below 5, not 5'),
-        (GOLDEN.replace("[1, 3, -1", "[1, 2, -1"), "tree 0, node 2: it has 2 parents, and must have 1"),
-        (GOLDEN.replace("[2, 4, -1", "[2, 3, -1"), "tree 0, node 3: it has 2 parents, and must have 1"),
-        (GOLDEN.replace("-2.0, 0.5]", "-2.0]"), 'tree 0: "value" has 4 entries, "feature" has 5'),
-        (GOLDEN.replace("-2.0, 0.5]", "-2.0, 1e400]"), 'tree 0, node 4: "value" must be a finite number'),
-        (GOLDEN.replace("[true, false, false", "[true, false, true"), "node 2: a leaf has no threshold"),
+        (GOLDEN.replace("[1,3,-1", "[0,3,-1"), 'tree 0, node 0: "left" must be a node after it and below 5, not 0'),
+        (GOLDEN.replace("[1,3,-1", "[1,5,-1"), 'tree 0, node 1: "left" must be a node after it and below 5, not 5'),
+        (GOLDEN.replace("[1,3,-1", "[1,2,-1"), "tree 0, node 2: it has 2 parents, and must have 1"),
+        (GOLDEN.replace("[2,4,-1", "[2,3,-1"), "tree 0, node 3: it has 2 parents, and must have 1"),
+        (GOLDEN.replace("-2.0,0.5]", "-2.0]"), 'tree 0: "value" has 4 entries, "feature" has 5'),
+        (GOLDEN.replace("-2.0,0.5]", "-2.0,1e400]"), 'tree 0, node 4: "value" must be a finite number'),
+        (GOLDEN.replace("[true,false,false", "[true,false,true"), "node 2: a leaf has no threshold"),
         (GOLDEN.replace('"trees"', '"bush": 1, "trees"'), 'damaged model: unknown field "bush"'),
     ],
 )  # fmt: skip
@@ -234,30 +235,58 @@ def test_more_outputs_than_trees_are_refused_before_a_loss_is_made_of_them(chang
         fb.load(path)
 
 
-def test_trees_that_are_read_at_once_pass_the_look_at_each_node():
+def test_lines_of_trees_are_read_as_the_same_json_in_another_form():
+    """Lines as they are written are read by columns, other JSON node by node: the same trees, and the same refusals."""
     rng = random.Random(3)
-    features = [Feature(name, FeatureType(kind)) for name, kind in (("a", "float32"), ("b", "float64"), ("c", "int8"))]
-    odd = [None, True, False, -1, 0, 1, 2, 3, 8, 0.5, 0.1, -0.0, 1e300, math.nan, math.inf, "1", [0], 2**70]
-    n_plain = n_damaged = 0
-    for _ in range(400):
-        used = features[: rng.choice([2, 2, 3])]
-        model = random_model([feature.type for feature in used], ["a", "b", "c"][: len(used)], rng, n_trees=1, depth=3)
-        fields = {name: list(values) for name, values in tree_fields(model.ensemble.trees[0], 1).items()}
-        if rng.random() < 0.8:
-            values = rng.choice(list(fields.values()))
-            values[rng.randrange(len(values))] = rng.choice([*odd, *values])
-        is_plain = tree_file._is_plain(fields, features)
-        n_plain += is_plain
-        if is_plain:
-            tree = read_tree(fields, 0, features, 1)
-            assert tree == tree_file._read_nodes(copy.deepcopy(fields), features, 0, "")
-        else:
-            try:
-                read_tree(fields, 0, features, 1)
-            except ModelFileError:
-                n_damaged += 1
-    assert n_plain > 40
-    assert n_damaged > 65
+    odd = [None, True, False, -1, 0, 1, 2, 3, 8, 0.5, 0.1, -0.0, 1e300, 5e-324, 2**53 + 1, 2**63, 2**70, 10**5000, "1",
+           "Infinity", [], [0], [[0]], [None], {}, {"a": 1}]  # fmt: skip
+    outcomes = Counter()
+    for number in range(600):
+        types = rng.sample([*TYPES, "string", "float64", "float32"], 3)
+        model = random_model([FeatureType(name) for name in types], ["a", "b", "c"], rng, n_trees=2, depth=3)
+        document = json.loads(model.to_json())
+        trees = document.pop("trees")
+        if number % 4:
+            lists = rng.choice(trees)
+            values = lists[rng.choice(list(lists))]
+            if rng.random() < 0.1:
+                rng.choice([values.pop, values.clear, partial(values.append, rng.choice(odd))])()
+            elif rng.random() < 0.2:
+                lists[rng.choice(["output", "with_missing", "other", "gain"])] = rng.choice([0, 1, values, [], None])
+            else:
+                values[rng.randrange(len(values))] = rng.choice([*odd, *values])
+        sys.set_int_max_str_digits(6000)
+        lines = ",\n".join(json.dumps(tree, separators=(",", ":")) for tree in trees)
+        sys.set_int_max_str_digits(4300)
+        head = model.to_json().partition('"trees": [')[0]
+        found, expected = (outcome(f'{head}"trees": [{start}{lines}\n]\n}}\n') for start in ("\n", "\n "))
+        assert found == expected, (lines, found, expected)
+        outcomes[type(found)] += 1
+        outcomes["columns"] += parse_tree_lines(lines.encode()) is not None
+    assert min(outcomes.values()) > 150, outcomes
+
+
+def outcome(text: str) -> tuple | str:
+    """Return the trees of a file, or why it is refused."""
+    try:
+        return read_model(text.encode()).trees[:]
+    except ModelFileError as error:
+        return str(error)
+
+
+@cases("text", [
+    GOLDEN.replace('],\n"trees"', ']\n"trees"'), GOLDEN.replace("}\n]\n}\n", "},\n]\n}\n"), GOLDEN + "]",
+    GOLDEN[:-4] + "}\n",
+    GOLDEN.replace('"trees": [\n', '"trees": [\n{},\n'), GOLDEN.replace('"features"', '"trees": [],\n"features"'),
+    GOLDEN.replace("[8.0,", "[08.0,"), GOLDEN.replace("[8.0,", "[8.,"), GOLDEN.replace("[8.0,", "[+8.0,"),
+    GOLDEN.replace("[8.0,", "[8.0 ,,"), GOLDEN.replace("[1,3,", "[1,3.0,"), GOLDEN.replace("[1,3,", "[1,3e0,"),
+    GOLDEN.replace("[true,", "[1,"), GOLDEN.replace("[true,", "[tru,"), GOLDEN.replace(",[1],", ",[],"),
+    GOLDEN.replace(",[1],", ",[[1]],"), GOLDEN.replace(",[1],", ",[null],"),
+    GOLDEN.replace('{"feature"', '{"output":0,"feature"'),
+])  # fmt: skip
+def test_lines_that_are_nearly_as_written_are_refused(text):
+    assert text != GOLDEN
+    assert refused(text)
 
 
 @cases("seed", range(12))
@@ -281,5 +310,6 @@ def test_trees_are_written_as_json_writes_them(seed):
         for number, tree in enumerate(model.ensemble.trees)
     ]
     for n_outputs in (1, 2):
-        expected = [json.dumps(tree_fields(tree, n_outputs), ensure_ascii=False) for tree in trees]
-        assert tree_lines(TreeColumns.of(trees), n_outputs) == expected
+        expected = [json.loads(json.dumps(tree_fields(tree, n_outputs))) for tree in trees]
+        lines = tree_lines(TreeColumns.of(trees), n_outputs).split(",\n")
+        assert list(map(repr, map(json.loads, lines))) == list(map(repr, expected))  # 1 is no 1.0

@@ -25,9 +25,9 @@ GOLDEN = """{
 {"name": "carrier", "type": "string", "categories": ["AA", "é"]}
 ],
 "trees": [
-{"feature": [0, 1, -1, -1, -1], "threshold": [1.5, null, null, null, null], "categories": [null, [1], null, null, \
-null], "missing_left": [true, false, false, false, false], "left": [1, 3, -1, -1, -1], "right": [2, 4, -1, -1, -1], \
-"gain": [8.0, 2.5, 0.0, 0.0, 0.0], "cover": [8.0, 4.0, 4.0, 2.0, 2.0], "value": [0.0, -1.0, 1.0, -2.0, 0.5]}
+{"feature":[0,1,-1,-1,-1],"threshold":[1.5,null,null,null,null],"categories":[null,[1],null,null,null],\
+"missing_left":[true,false,false,false,false],"left":[1,3,-1,-1,-1],"right":[2,4,-1,-1,-1],\
+"gain":[8.0,2.5,0.0,0.0,0.0],"cover":[8.0,4.0,4.0,2.0,2.0],"value":[0.0,-1.0,1.0,-2.0,0.5]}
 ]
 }
 """
