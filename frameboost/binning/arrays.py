@@ -35,6 +35,7 @@ __all__ = [
     "add_codes",
     "bin_array",
     "bin_column",
+    "bin_entries",
     "bin_rare_values",
     "bin_together",
     "bin_values",
@@ -152,6 +153,34 @@ def bin_together(
     thresholds = iter(thresholds_between(*gaps_at(ordered.ravel(), np.flatnonzero(starts))).tolist())
     of_columns = zip(features, n_cuts.tolist(), has_missing.tolist(), codes, strict=True)
     return [(Bins(each, tuple(islice(thresholds, count)), is_any), row) for each, count, is_any, row in of_columns]
+
+
+def bin_entries(
+    features: Sequence[Feature], entries: Sequence[npt.NDArray[np.floating[Any]]], n_rows: int
+) -> list[tuple[Bins, Codes]]:
+    """Return the bins of sparse columns of floats, by the entries of each, and the codes of the entries.
+
+    They are those of `bin_together` for columns of fewer values than bins: each distinct value is a bin. Rows without
+    an entry are 0. NaN is missing.
+    """
+    sizes, number = np.array([*map(len, entries)], np.int64), np.arange(len(entries))
+    with_zeros = number[sizes < n_rows]
+    column = np.concatenate([np.repeat(number, sizes), with_zeros])
+    values = np.concatenate([*entries, np.zeros(len(with_zeros), entries[0].dtype)])
+    order = np.lexsort((values, column))  # NaN last
+    column, ordered = column[order], with_one_zero(values[order])
+    is_missing, is_cut = np.isnan(ordered), np.zeros(len(order), np.bool_)
+    is_cut[1:] = (column[1:] == column[:-1]) & (ordered[1:] != ordered[:-1]) & ~is_missing[1:]
+    n_cuts, n_missing = (np.bincount(column[chosen], minlength=len(entries)) for chosen in (is_cut, is_missing))
+    codes: Codes = np.empty(len(order), np.min_scalar_type(int(n_cuts.max()) + 1))
+    cuts_before = np.cumsum(n_cuts) - n_cuts
+    codes[order] = np.where(is_missing, n_cuts[column] + 1, np.cumsum(is_cut) - cuts_before[column])
+    thresholds = iter(thresholds_between(*gaps_at(ordered, np.flatnonzero(is_cut))).tolist())
+    of_columns = zip(features, n_cuts.tolist(), (n_missing > 0).tolist(), np.cumsum(sizes).tolist(), strict=True)
+    return [
+        (Bins(each, tuple(islice(thresholds, count)), is_any), codes[end - len(values) : end])
+        for (each, count, is_any, end), values in zip(of_columns, entries, strict=True)
+    ]
 
 
 def _starts_at_targets(

@@ -300,6 +300,8 @@ def with_types_of(frame: pl.DataFrame | SparseFrame, features: Sequence[str], he
     DataError
         If the type of a column differs from X.
     """
+    if not held_out:
+        return []
     own, found = frame.schema, []
     types = {name: kind for name in features if (kind := FeatureType.from_polars(own[name])) is not None}
     for i, (other, roles) in enumerate(held_out):

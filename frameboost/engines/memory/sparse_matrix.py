@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 import polars as pl
 
-from frameboost.binning.arrays import Codes, bin_column, gaps_beside
+from frameboost.binning.arrays import Codes, bin_column, bin_entries, gaps_beside
 from frameboost.binning.bins import Bins
 from frameboost.binning.codes import sample_of
 from frameboost.data.sparse_matrix import SparseSource
@@ -31,6 +31,7 @@ class SparseMatrixColumns:
         self._table = source.table
         index_of = {name: index for index, name in enumerate(source.table.names)}
         self._indices = [index_of[feature.name] for feature in features]
+        self._coded_together: dict[int, Codes] = {}  # codes by the bins that have been proposed
 
     def load(self, names: Sequence[str]) -> pl.DataFrame:
         """See `FeatureColumns.load`."""
@@ -55,10 +56,25 @@ class SparseMatrixColumns:
         sample = sample_of(self.n_rows)
         sampled = None if sample is None else sample.to_numpy()
         n_sampled = self.n_rows if sampled is None else int(sampled.sum())
+        proposed = dict(user_bins) | ({} if sampled is not None else self._propose_together(max_bin, user_bins))
         return [
-            user_bins[i] if i in user_bins else self._propose(i, max_bin, sampled, n_sampled)
+            proposed[i] if i in proposed else self._propose(i, max_bin, sampled, n_sampled)
             for i in range(len(self.features))
         ]
+
+    def _propose_together(self, max_bin: int, known: Mapping[int, Bins]) -> dict[int, Bins]:
+        """Return the bins of the other columns of floats with fewer entries than bins; keep their codes.
+
+        A call for each column takes longer than the work of a few entries.
+        """
+        sizes = np.diff(self._table.matrix.indptr).tolist()
+        numbers = [i for i, index in enumerate(self._indices) if i not in known and sizes[index] < max_bin - 1]
+        if not numbers or self._table.matrix.dtype.kind != "f":
+            return {}
+        entries = [self._table.stored(self._indices[i])[1] for i in numbers]
+        binned = bin_entries([self.features[i] for i in numbers], entries, self.n_rows)
+        self._coded_together = {number: codes for number, (_, codes) in zip(numbers, binned, strict=True)}
+        return {number: bins for number, (bins, _) in zip(numbers, binned, strict=True)}
 
     def _propose(self, number: int, max_bin: int, sampled: np.ndarray | None, n_sampled: int) -> Bins:
         """Return the bins of a feature as `propose_column` does, without reading each zero."""
@@ -85,7 +101,11 @@ class SparseMatrixColumns:
     def _stored(self, number: int, bins: Bins) -> tuple[RowNumbers, Codes]:
         """Return the rows of a column's entries, and their codes; other rows have the code of 0."""
         rows, values = self._table.stored(self._indices[number])
-        return rows.astype(np.uint32), coded(bins, physical_values(pl.Series(values), bins.feature.type))
+        codes = self._coded_together.pop(number, None)
+        if codes is None:
+            codes = coded(bins, physical_values(pl.Series(values), bins.feature.type))
+        return rows.astype(np.uint32), codes
 
     def drop(self) -> None:
         """See `FeatureColumns.drop`: the matrix belongs to the user."""
+        self._coded_together.clear()
