@@ -339,7 +339,7 @@ def _series(values: npt.NDArray[Any] | pl.Series) -> pl.Series:
 # Rows with strings of which Python reads the values.
 _FEW = 16
 # Columns of one row, and of several, that are read in the time of selecting one.
-_OF_ROW, _OF_ROWS = 16, 4
+_OF_ROW, _OF_ROWS = 16, 1.5
 # Values of several rows with strings that are coded faster in Python than by columns.
 _MAX_VALUES = 1 << 12
 
