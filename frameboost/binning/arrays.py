@@ -150,9 +150,8 @@ def bin_together(
     codes: Codes = np.empty(values.shape, np.min_scalar_type(int(n_cuts.max(initial=0)) + 1))
     np.put_along_axis(codes, order, np.cumsum(starts, axis=1, dtype=codes.dtype), axis=1)
     codes = np.where(is_missing, (n_cuts + 1).astype(codes.dtype)[:, None], codes)
-    thresholds = iter(thresholds_between(*gaps_at(ordered.ravel(), np.flatnonzero(starts))).tolist())
-    of_columns = zip(features, n_cuts.tolist(), has_missing.tolist(), codes, strict=True)
-    return [(Bins(each, tuple(islice(thresholds, count)), is_any), row) for each, count, is_any, row in of_columns]
+    gaps = gaps_at(ordered.ravel(), np.flatnonzero(starts))
+    return list(zip(_bins_at(features, gaps, n_cuts, has_missing), codes, strict=True))
 
 
 def bin_entries(
@@ -175,12 +174,21 @@ def bin_entries(
     codes: Codes = np.empty(len(order), np.min_scalar_type(int(n_cuts.max()) + 1))
     cuts_before = np.cumsum(n_cuts) - n_cuts
     codes[order] = np.where(is_missing, n_cuts[column] + 1, np.cumsum(is_cut) - cuts_before[column])
-    thresholds = iter(thresholds_between(*gaps_at(ordered, np.flatnonzero(is_cut))).tolist())
-    of_columns = zip(features, n_cuts.tolist(), (n_missing > 0).tolist(), np.cumsum(sizes).tolist(), strict=True)
-    return [
-        (Bins(each, tuple(islice(thresholds, count)), is_any), codes[end - len(values) : end])
-        for (each, count, is_any, end), values in zip(of_columns, entries, strict=True)
-    ]
+    gaps, ends = gaps_at(ordered, np.flatnonzero(is_cut)), np.cumsum(sizes).tolist()
+    of_columns = [codes[end - size : end] for size, end in zip(sizes.tolist(), ends, strict=True)]
+    return list(zip(_bins_at(features, gaps, n_cuts, n_missing > 0), of_columns, strict=True))
+
+
+def _bins_at(
+    features: Sequence[Feature],
+    gaps: npt.NDArray[Any],
+    n_cuts: npt.NDArray[np.int64],
+    has_missing: npt.NDArray[np.bool_],
+) -> list[Bins]:
+    """Return the bins of columns of floats, with a threshold in each gap, column after column."""
+    thresholds = iter(thresholds_between(*gaps).tolist())
+    of_columns = zip(features, n_cuts.tolist(), has_missing.tolist(), strict=True)
+    return [Bins(feature, tuple(islice(thresholds, count)), is_any) for feature, count, is_any in of_columns]
 
 
 def _starts_at_targets(

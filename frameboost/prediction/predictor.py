@@ -440,7 +440,11 @@ class _TableReader:
 
     def has_types_of(self, table: Any) -> bool:
         """Whether a table that fits has the types of the first one."""
-        return not isinstance(table, pl.DataFrame) or self._are_the_types(table.dtypes, self._all_dtypes)
+        return not isinstance(table, pl.DataFrame) or self._has_types(table, has_all=True)
+
+    def _has_types(self, frame: pl.DataFrame, *, has_all: bool) -> bool:
+        """Whether a frame of all columns, or of those that trees use, has the types of the first one."""
+        return self._are_the_types(frame.dtypes, self._all_dtypes if has_all else self._dtypes)
 
     def _are_the_types(self, dtypes: list[pl.DataType], expected: list[pl.DataType]) -> bool:
         """Whether types are the expected ones; those of plain numbers have no parameters, and compare faster."""
@@ -473,9 +477,7 @@ class _TableReader:
         # The types of values are read faster than those of columns.
         types = map(type, self._features_of(row) if has_all else row)
         is_known = not self._trees.fine_features and {float, int}.issuperset(types)
-        if not is_known and not self._are_the_types(frame.dtypes, self._all_dtypes if has_all else self._dtypes):
-            return None
-        return [self._used_of(row) if has_all else row]
+        return [self._used_of(row) if has_all else row] if is_known or self._has_types(frame, has_all=has_all) else None
 
     def _rows(self, frame: pl.DataFrame, *, has_all: bool) -> npt.NDArray[Any] | None:
         """Return the values that trees use of several rows; None as for one, or if numpy lacks their type."""
@@ -483,7 +485,7 @@ class _TableReader:
             return None
         if has_all and not (self._numpy_has_all and frame.width <= _OF_ROWS * len(self._used)):
             frame, has_all = frame[self._used], False
-        if not self._are_the_types(frame.dtypes, self._all_dtypes if has_all else self._dtypes):
+        if not self._has_types(frame, has_all=has_all):
             return None
         values = frame.to_numpy(order="c")
         return values.take(self._at, axis=1) if has_all and not self._uses_all else values

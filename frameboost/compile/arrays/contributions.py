@@ -40,8 +40,6 @@ class Contributions:
         The trees; a column of the results is one of ``arrays.features``.
     bias
         The mean margin, which is not attributed to a feature.
-    sizes
-        int64 (trees,): the number of nodes.
     mean
         float64 (nodes,): the mean of the leaf values below, weighted by cover, on a grid (see `means_on_grid`).
     links
@@ -54,7 +52,6 @@ class Contributions:
 
     arrays: TreeArrays
     bias: float
-    sizes: npt.NDArray[np.int64]
     mean: Floats
     links: tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], Floats]
     rule: tuple[Floats, Floats]
@@ -83,7 +80,6 @@ class Contributions:
         return cls(
             arrays=arrays,
             bias=bias,
-            sizes=np.array([len(tree) for tree in trees], dtype=np.int64),
             mean=np.array([mean for of_tree in means for mean in of_tree]),
             links=(parent, above, zero),
             rule=((points + 1.0) / 2.0, weights / 2.0),
@@ -102,7 +98,7 @@ class Contributions:
         """Return the Shapley values, (rows, features)."""
         out = np.zeros(codes.shape)
         a = self.arrays
-        arguments = (codes, a.roots, self.sizes, a.missing, self._conditions_of(), a.value[0], self.links, self.rule)
+        arguments = (codes, a.roots, a.sizes, a.missing, self._conditions_of(), a.value[0], self.links, self.rule)
         _over_rows(len(codes), lambda first, last: add_shap(*arguments, first, last, out))
         return out
 
@@ -115,7 +111,7 @@ class Contributions:
         n_rows, n_features = codes.shape
         out = np.zeros((n_rows, n_features, n_features))
         a = self.arrays
-        arguments = (codes, a.roots, self.sizes, a.missing, self._conditions_of(), a.value[0], self.links, self.rule)
+        arguments = (codes, a.roots, a.sizes, a.missing, self._conditions_of(), a.value[0], self.links, self.rule)
         _over_rows(n_rows, lambda first, last: add_interactions(*arguments, first, last, out))
         diagonal = np.arange(n_features)
         out[:, diagonal, diagonal] = self.shap(codes) - out.sum(axis=2)

@@ -214,7 +214,7 @@ class TreeArrays:
         return out if self.number_of is None else out[:, self.number_of]
 
     def in_pairs(self) -> tuple[IntArray, IntArray]:
-        """Return numbers of nodes by which siblings are adjacent: the children of inner node k are 2k + 1 and 2k + 2.
+        """Return numbers of nodes by which siblings are adjacent: the k-th inner node has the children 2k + 1, 2k + 2.
 
         Returns
         -------
@@ -468,7 +468,7 @@ class NumberTrees:
         return int(min(_MAX_WALKED, (_OF_CODES + _OF_NODE * n_inner) // max(self.heights.sum(), 1)))
 
     def margins(self, rows: npt.ArrayLike) -> FloatArray | None:
-        """Return `TreeArrays.margins` of a few rows, (rows, features); None if a number is too large."""
+        """Return `TreeArrays.margins` of a few rows, (rows, features or more); None if a number is too large."""
         values = np.array(rows, np.float64, order="C")
         margins = self.base_margins.repeat(len(values), axis=1)
         is_exact = add_leaves_of_numbers(values, self.roots, self.outputs, self.heights, self.nodes, self.more, margins)

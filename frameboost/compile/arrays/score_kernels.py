@@ -149,7 +149,8 @@ def add_leaves_of_numbers(values, roots, outputs, heights, nodes, more, margins)
                 are_open = False
                 for walk in range(n_walks):
                     are_open |= np.uint64(words[at[walk] * _TWO]) & LEFT != at[walk]
-                n_steps *= are_open
+                if not are_open:
+                    break
         for tree in range(first, last):
             for row in range(n_rows):
                 leaf = at[(tree - first) * n_rows + row]
