@@ -552,17 +552,18 @@ class LinearEngine(HistogramEngine, Protocol):
     """
 
     def leaf_ranges(self, leaves: IntArray, features: IntArray) -> FloatArray:
-        """Return for each leaf: the number of rows, the largest |g| and h, and the range of each feature.
+        """Return for each output and leaf: the number of rows, the largest |g| and h, and the range of each feature.
 
-        ``features`` is int64 (leaves, terms), -1 past a leaf's last one; the ranges are float64 (leaves, 3 + 2 terms).
+        ``features`` is int64 (leaves, terms), -1 past a leaf's last one; the ranges are float64 (outputs, leaves, 3 + 2
+        terms). A tree has one output, or all (`VectorEngine.start_vector_tree`).
         """
 
     def leaf_sums(self, grids: LinearColumns, offsets: FloatArray) -> FloatArray:
-        """Return the sums of each leaf, float64 (leaves, terms + 2, terms + 1), indexed by `sum_indices`.
+        """Return the sums of each leaf, float64 (outputs, leaves, terms + 2, terms + 1), indexed by `sum_indices`.
 
         With u_0 = 1, and u_1, u_2, ... the features on their grids (see `LinearTerm.on_grid`), entry (0, k) is Σ g u_k,
-        and (1 + j, k) for k ≤ j is Σ h u_j u_k. ``offsets`` are those of g and of h, (leaves, 2) (see
-        `frameboost.expressions.grid`): all numbers are on grids, so that no sum rounds.
+        and (1 + j, k) for k ≤ j is Σ h u_j u_k. ``offsets`` are those of g and of h, (outputs, leaves, 2)
+        (see `frameboost.expressions.grid`): all numbers are on grids, so that no sum rounds.
         """
 
     def add_linear_leaves(self, values: Mapping[int, float], linear: LinearColumns, margin: str) -> None:
@@ -607,9 +608,6 @@ class VectorEngine(HistogramEngine, Protocol):
 
 class LinearVectorEngine(LinearEngine, VectorEngine, Protocol):
     """A `VectorEngine` whose trees may have linear leaves, others for each output."""
-
-    def select_output(self, output: int) -> None:
-        """Make g and h of an output those of the tree for all outputs, for `leaf_ranges` and `leaf_sums`."""
 
 
 # --- how an engine describes itself, so that it can be chosen and opened ----------------------------------------------

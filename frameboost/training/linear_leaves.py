@@ -16,14 +16,14 @@ Cholesky's decomposition in a fixed order of operations, has the same bits in ev
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import cast
 
 import numpy as np
 import numpy.typing as npt
 
 from frameboost.binning.bins import Bins
-from frameboost.engines.contract import Engine, LinearEngine, LinearVectorEngine, Rows, linear_role
+from frameboost.engines.contract import Engine, LinearEngine, Rows, linear_role
 from frameboost.expressions.expression import Expression
 from frameboost.expressions.grid import OFFSET_STEPS, Aggregate
 from frameboost.parameters.parameters import Parameters
@@ -33,7 +33,7 @@ from frameboost.splits.split import BoolArray, FloatArray, IntArray
 from frameboost.trees.linear_leaves import MAX_TERMS, LinearColumns, may_have_slope
 from frameboost.trees.tree import LEAF
 
-__all__ = ["LinearLeaves", "grids_of_leaves", "paths_of_leaves", "slopes_of_leaves", "solve_slopes"]
+__all__ = ["LinearLeaves", "grids_of_leaves", "paths_of_leaves", "slopes_of_outputs", "solve_slopes"]
 
 # A leaf of fewer rows has no slopes.
 _MIN_ROWS = 20
@@ -75,7 +75,7 @@ class LinearLeaves:
         Parameters
         ----------
         engine
-            The engine that grew the tree, a `LinearEngine`; of several outputs a `LinearVectorEngine`.
+            The engine that grew the tree, a `LinearEngine`.
         number
             The engine's index of each node, int64 (nodes,).
         feature, left
@@ -93,42 +93,27 @@ class LinearLeaves:
         if not count:
             return [None] * len(values)
         leaves, paths = leaves[:count], paths[:count]
-        ranges = np.stack([each.leaf_ranges(number[leaves], paths) for each in _by_output(engine, len(values))])
-        # All outputs have the rows and the range of all, though a row whose h is 0 in one of them is not in its sums.
-        has_rows = ranges[..., :1] > 0
-        ranges[..., 3::2] = np.where(has_rows, ranges[..., 3::2], np.inf).min(axis=0)
-        ranges[..., 4::2] = np.where(has_rows, ranges[..., 4::2], -np.inf).max(axis=0)
-        ranges[..., 0] = ranges[..., 0].max(axis=0)
-        offsets, terms = np.empty((len(values), count, 2)), np.zeros((count, MAX_TERMS, 5))
-        for of_output, grids in zip(ranges, offsets, strict=True):
-            kept = leaves.copy(), paths.copy()
-            count = grids_of_leaves(*kept, of_output, self._ends, grids, terms)
+        linear_engine, n_outputs = cast(LinearEngine, engine), len(values)
+        ranges = linear_engine.leaf_ranges(number[leaves], paths)
+        offsets, terms = np.empty((n_outputs, count, 2)), np.zeros((count, MAX_TERMS, 5))
+        count = grids_of_leaves(leaves, paths, ranges, self._ends, offsets, terms)
         if not count:
-            return [None] * len(values)
-        leaves, paths = kept[0][:count], kept[1][:count]
-        grid = LinearColumns(number[leaves], np.empty(count), paths, terms[:count])
-        outputs = _by_output(engine, len(values))
-        sums = [each.leaf_sums(grid, grids[:count]) for each, grids in zip(outputs, offsets, strict=True)]
-        return self._slopes(sums, values[:, feature == LEAF], leaves, grid, shrinkage)
-
-    def _slopes(
-        self, sums: Sequence[FloatArray], values: FloatArray, leaves: IntArray, grid: LinearColumns, shrinkage: float
-    ) -> list[LinearColumns | None]:
-        """Return the linear leaves of each output, from its sums (see `LinearEngine.leaf_sums`)."""
-        H = np.stack([each[:, 1, 0] for each in sums])[..., np.newaxis]
+            return [None] * n_outputs
+        leaves, paths, terms = leaves[:count], paths[:count], terms[:count]
+        grid = LinearColumns(number[leaves], np.empty(count), paths, terms)
+        sums = linear_engine.leaf_sums(grid, np.ascontiguousarray(offsets[:, :count]))
+        H = sums[:, :, 1, :1]
         has_mean, safe_H = H > 0.0, np.where(H > 0.0, H, 1.0)
-        means = np.where(has_mean, np.stack([each[:, 2:, 0] for each in sums]) / safe_H, 0.0)
-        centres, of_outputs = means.sum(axis=0) / np.maximum(has_mean.sum(axis=0), 1), list[LinearColumns | None]()
-        for of_output, plain in zip(sums, values, strict=True):
-            node, feature, terms = leaves.copy(), grid.feature.copy(), grid.terms.copy()
-            constant = np.empty(len(leaves))
-            count = slopes_of_leaves(
-                of_output, centres, self._penalties, shrinkage, np.abs(plain).max(), len(sums) > 1, node, constant,
-                feature, terms,
-            )  # fmt: skip
-            linear = LinearColumns(node[:count], constant[:count], feature[:count], terms[:count])
-            of_outputs.append(linear if count else None)
-        return of_outputs
+        means = np.where(has_mean, sums[:, :, 2:, 0] / safe_H, 0.0)
+        centres = means.sum(axis=0) / np.maximum(has_mean.sum(axis=0), 1)
+        largest, counts = np.abs(values[:, feature == LEAF]).max(axis=1), np.empty(n_outputs, np.int64)
+        nodes, features = np.tile(leaves, (n_outputs, 1)), np.tile(paths, (n_outputs, 1, 1))
+        constants, slopes = np.empty((n_outputs, count)), np.tile(terms, (n_outputs, 1, 1, 1))
+        slopes_of_outputs(
+            sums, centres, self._penalties, shrinkage, largest, nodes, constants, features, slopes, counts
+        )  # fmt: skip
+        of_outputs = zip(nodes, constants, features, slopes, counts.tolist(), strict=True)
+        return [LinearColumns(*(each[:n] for each in of_output)) if n else None for *of_output, n in of_outputs]
 
     def count(self, feature: npt.ArrayLike, gain: npt.ArrayLike) -> None:
         """Add the gains of a tree's splits, both (nodes,), to those by which leaves of later trees choose features."""
@@ -148,14 +133,6 @@ class LinearLeaves:
         for index, role in roles.items():
             may[index] = not has_missing[role]
         return may
-
-
-def _by_output(engine: Engine, n_outputs: int) -> Iterator[LinearEngine]:
-    """Yield the engine with the gradients of each output of a tree in turn."""
-    for output in range(n_outputs):
-        if n_outputs > 1:
-            cast(LinearVectorEngine, engine).select_output(output)
-        yield cast(LinearEngine, engine)
 
 
 def _ends(bins: Bins) -> tuple[float, float]:
@@ -217,6 +194,8 @@ def paths_of_leaves(feature, left, ends, others, leaves, paths):  # type: ignore
 def grids_of_leaves(leaves, features, ranges, ends, offsets, terms):  # type: ignore[no-untyped-def]
     """Write the grids of the sums of leaves; return how many have any: not those of few rows or equal numbers.
 
+    All outputs have the grids of numbers, though a row whose h is 0 in one of them is not in its ranges and sums.
+
     Parameters
     ----------
     leaves, features
@@ -226,21 +205,25 @@ def grids_of_leaves(leaves, features, ranges, ends, offsets, terms):  # type: ig
     ends
         float64 (features, 2): the ends to which their numbers are clipped.
     offsets, terms
-        Of g and h, float64 (leaves, 2), and as in `LinearColumns`, zero at first.
+        Of g and h, float64 (outputs, leaves, 2), and as in `LinearColumns`, zero at first.
     """
     count = 0
     for leaf in range(len(leaves)):
-        bits_of_rows = math.frexp(ranges[leaf, 0])[1]
+        n_rows = ranges[:, leaf, 0].max()
+        bits_of_rows = math.frexp(n_rows)[1]
         bits = min(_MAX_BITS_IN_SUMS, (51 - bits_of_rows - _BITS_OF_H) // 2)
-        if ranges[leaf, 0] < _MIN_ROWS or bits < 1:
+        if n_rows < _MIN_ROWS or bits < 1:
             continue
         size = 0
         for k in range(MAX_TERMS):
             feature = features[leaf, k]
             if feature == LEAF:
                 break
-            first, last = ends[feature, 0], ends[feature, 1]
-            low, high = min(max(ranges[leaf, 3 + 2 * k], first), last), min(max(ranges[leaf, 4 + 2 * k], first), last)
+            first, last, low, high = ends[feature, 0], ends[feature, 1], np.inf, -np.inf
+            for of_output in ranges[:, leaf]:
+                if of_output[0] > 0:
+                    low, high = min(low, of_output[3 + 2 * k]), max(high, of_output[4 + 2 * k])
+            low, high = min(max(low, first), last), min(max(high, first), last)
             step = _bit_step(high - low, bits + 1)
             furthest = max(abs(low), abs(high))
             if not high - low > 0.0 or not _LEAST_STEP <= step <= _LARGEST_STEP or furthest > 2.0**50 * step:
@@ -254,8 +237,10 @@ def grids_of_leaves(leaves, features, ranges, ends, offsets, terms):  # type: ig
             size += 1
         if size:
             # Of 2^bits_of_rows products, the largest have 2^bits (or its square) times as many steps as g (or h).
-            offsets[count, 0] = OFFSET_STEPS * _bit_step(ranges[leaf, 1], 51 - bits_of_rows - bits)
-            offsets[count, 1] = OFFSET_STEPS * _bit_step(ranges[leaf, 2], 51 - bits_of_rows - 2 * bits)
+            for output in range(len(ranges)):
+                _, g, h = ranges[output, leaf, :3]
+                offsets[output, count, 0] = OFFSET_STEPS * _bit_step(g, 51 - bits_of_rows - bits)
+                offsets[output, count, 1] = OFFSET_STEPS * _bit_step(h, 51 - bits_of_rows - 2 * bits)
             leaves[count] = leaves[leaf]
             for k in range(size, MAX_TERMS):
                 features[count, k] = LEAF
@@ -264,7 +249,19 @@ def grids_of_leaves(leaves, features, ranges, ends, offsets, terms):  # type: ig
 
 
 @kernel
-def slopes_of_leaves(  # type: ignore[no-untyped-def]
+def slopes_of_outputs(  # type: ignore[no-untyped-def]
+    sums, centres, penalties, shrinkage, largest, leaves, constants, features, terms, counts
+):
+    """Write the linear leaves of each output, and how many there are, int64 (outputs,): see `_slopes_of_leaves`."""
+    for k in range(len(sums)):
+        counts[k] = _slopes_of_leaves(
+            sums[k], centres, penalties, shrinkage, largest[k], len(sums) > 1, leaves[k], constants[k], features[k],
+            terms[k],
+        )  # fmt: skip
+
+
+@kernel
+def _slopes_of_leaves(  # type: ignore[no-untyped-def]
     sums, centres, penalties, shrinkage, largest, keeps_all, leaves, constants, features, terms
 ):
     """Write linear leaves; return how many there are, without leaves that get no slopes.

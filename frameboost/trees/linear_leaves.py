@@ -13,10 +13,7 @@ from frameboost.errors import ParameterError
 from frameboost.expressions.grid import OFFSET_STEPS, on_steps
 from frameboost.schema.types import Feature
 
-__all__ = [
-    "MAX_STEPS", "MAX_TERMS", "NO_LEAVES", "LinearColumns", "LinearLeaf", "LinearTerm", "may_have_slope",
-    "refuse_linear",
-]  # fmt: skip
+__all__ = ["MAX_STEPS", "MAX_TERMS", "LinearColumns", "LinearLeaf", "LinearTerm", "may_have_slope", "refuse_linear"]
 
 IntArray = npt.NDArray[np.int64]
 FloatArray = npt.NDArray[np.float64]
@@ -157,10 +154,11 @@ class LinearColumns:
     @classmethod
     def joined(cls, parts: Sequence[LinearColumns | None], starts: Sequence[int]) -> LinearColumns | None:
         """Return the leaves of all parts, with indices counted from ``starts``; None if no part has any."""
-        moved = [replace(part, node=part.node + start) for part, start in zip(parts, starts, strict=False) if part]
-        if not moved:
+        some = [(part, start) for part, start in zip(parts, starts, strict=False) if part]
+        if not some:
             return None
-        return cls(*(np.concatenate([getattr(part, each.name) for part in moved]) for each in fields(cls)))
+        node, others = np.concatenate([part.node + start for part, start in some]), fields(cls)[1:]
+        return cls(node, *(np.concatenate([getattr(part, each.name) for part, _ in some]) for each in others))
 
     def leaves(self) -> dict[int, LinearLeaf]:
         """Return the leaves by index."""
@@ -217,9 +215,6 @@ class LinearColumns:
 
     def _with_slopes(self, slopes: FloatArray) -> FloatArray:
         return np.concatenate([slopes[..., None] + 0.0, self.terms[..., 1:]], axis=-1)
-
-
-NO_LEAVES = LinearColumns.of({})
 
 
 def refuse_linear(what: str, *, is_linear: bool) -> None:

@@ -64,7 +64,7 @@ TESTED_OTHERWISE = {
         "training/test_constraints": "bounded_gain bounded_score bounded_weight bounded_weights fill_block move_rows "
         "part_block scan_column split_score",  # a plain twin of trees
         "training/test_least_rows": "mark_rows refuse_few_rows refuse_small_sets",  # a plain twin of trees
-        "training/test_linear_leaves": "add_linear grids_of_leaves paths_of_leaves range_leaves slopes_of_leaves "
+        "training/test_linear_leaves": "add_linear grids_of_leaves paths_of_leaves range_leaves slopes_of_outputs "
         "solve_slopes sum_leaves_on_grids",  # ridge regressions, and other engines
         "training/test_sampling": "draw_gh hash_of keep_drawn",  # hash32 and sorted
         "training/test_symmetric": "scan_level",  # all splits of a level

@@ -645,6 +645,7 @@ class DuckDBEngine(TableEngine):
     def start_tree(self, output: int, sample: Sample | None = None) -> Stats:
         """See `Engine.start_tree`."""
         self.gh = self.gradients.of_tree(output, sample, self.positions, self._tree_order)
+        self._gh_of_outputs = [self.gh]
         self.reset_nodes()
         self._stats = {0: self.sums(self.gh)}
         return self._stats[0]
@@ -657,16 +658,12 @@ class DuckDBEngine(TableEngine):
         """See `VectorEngine.start_vector_tree`."""
         outputs = range(self.gradients.n_outputs)
         self._gh_of_outputs = self.gradients.of_outputs(outputs, sample, self.positions, self._tree_order)
-        self.select_output(0)
+        self.gh = self._gh_of_outputs[0]  # h of any output tells which rows are in the sample
         self.reset_nodes()
         totals = [self.gradients.sums(gh) for gh in self._gh_of_outputs]
         self._outputs = {0: np.array(totals)}
         self._stats = {0: Stats(*self._outputs[0].sum(axis=0).tolist())}
         return totals
-
-    def select_output(self, output: int) -> None:
-        """See `LinearVectorEngine.select_output`; h of any output tells which rows are in the sample."""
-        self.gh = self._gh_of_outputs[output]
 
     @property
     def _tree_order(self) -> str:
@@ -727,8 +724,7 @@ class DuckDBEngine(TableEngine):
 
     def row_counts(self, nodes: Sequence[int], out: FloatArray, indices: IntArray) -> None:
         """See `CountingEngine.row_counts`."""
-        of_outputs = self._gh_of_outputs if self._outputs else [self.gh]
-        is_there = " OR ".join(f"{name} <> 0" for gh in of_outputs for name in (gh.g, gh.h))
+        is_there = " OR ".join(f"{name} <> 0" for gh in self._gh_of_outputs for name in (gh.g, gh.h))
         counted = f"CASE WHEN {is_there} THEN 1.0 ELSE 0.0 END"
         out[indices] = 0.0
         if self.sums_by_kernel:
@@ -793,16 +789,18 @@ class DuckDBEngine(TableEngine):
 
     def leaf_ranges(self, leaves: IntArray, features: IntArray) -> FloatArray:
         """See `LinearEngine.leaf_ranges`."""
-        return self._leaf_query().ranges(leaves, features)
+        return np.stack([query.ranges(leaves, features) for query in self._leaf_queries()])
 
     def leaf_sums(self, grids: LinearColumns, offsets: FloatArray) -> FloatArray:
         """See `LinearEngine.leaf_sums`."""
-        return self._leaf_query().sums(grids, offsets)
+        of_outputs = zip(self._leaf_queries(), offsets, strict=True)
+        return np.stack([query.sums(grids, of_output) for query, of_output in of_outputs])
 
-    def _leaf_query(self) -> LeafQuery:
-        nodes, gh = self.nodes, self.gh
-        rows = " POSITIONAL JOIN ".join([*nodes.sources, gh.table])
-        return LeafQuery(self.session, rows, gh.g, gh.h, nodes.leaves(), nodes.case)
+    def _leaf_queries(self) -> Iterator[LeafQuery]:
+        nodes = self.nodes
+        for gh in self._gh_of_outputs:
+            rows = " POSITIONAL JOIN ".join([*nodes.sources, gh.table])
+            yield LeafQuery(self.session, rows, gh.g, gh.h, nodes.leaves(), nodes.case)
 
     def add_linear_leaves(self, values: Mapping[int, float], linear: LinearColumns, margin: str) -> None:
         """See `LinearEngine.add_linear_leaves`."""

@@ -39,7 +39,7 @@ from frameboost.runtime.storage import IN_MEMORY, Storage
 from frameboost.runtime.workers import ROWS_PER_TASK, VALUES_PER_TASK, RowNumbers, Workers
 from frameboost.schema.types import Feature, contiguous_array
 from frameboost.splits.split import FloatArray, IntArray, Penalties, Split, Stats
-from frameboost.trees.linear_leaves import NO_LEAVES, LinearColumns
+from frameboost.trees.linear_leaves import LinearColumns
 
 __all__ = ["ArrayEngine", "MemoryEngine"]
 
@@ -492,16 +492,12 @@ class MemoryEngine(ArrayEngine):
                 self._vector_sample = self.storage.empty(self._vector_gh.shape, np.float64, is_rewritten=True)
             totals = self.draw_sample(sample, self._vector_gh, self._vector_sample)
             self._vector_gh = self._vector_sample
-        self.select_output(0)
+        self.drawn_gh = self._vector_gh[0]  # h of any output tells which rows are in the sample
         self._totals, self._is_counted, self._are_all_outputs = totals, False, True
         self.give_to_root()
         self.may_have_samples = sample is not None
         self.binned.start_tree(self.tree_gh, lambda: None)
         return totals
-
-    def select_output(self, output: int) -> None:
-        """See `LinearVectorEngine.select_output`; h of any output tells which rows are in the sample."""
-        self.drawn_gh = self._vector_gh[output]
 
     def give_to_root(self) -> None:
         """See `ArrayEngine.give_to_root`; a tree grown in one call does it itself."""
@@ -540,9 +536,7 @@ class MemoryEngine(ArrayEngine):
                 self._walk(grown, grown.value, margins)
             return
         leaves, node_of = np.flatnonzero(grown.left < 0), None if is_own else self._nodes_of_rows(grown)
-        for of_nodes, margin, each in zip(grown.value, margins, linear, strict=True):
-            values = of_nodes[leaves]
-            self._numbers.add((each or NO_LEAVES).among(leaves, values), values, margin, node_of)
+        self._numbers.add(leaves, grown.value[:, leaves], linear, margins, node_of)
 
     def _nodes_of_rows(self, grown: GrownNodes) -> IntArray:
         numbers: FloatArray = np.zeros((1, self.n_rows))
@@ -608,16 +602,16 @@ class MemoryEngine(ArrayEngine):
 
     def leaf_ranges(self, leaves: IntArray, features: IntArray) -> FloatArray:
         """See `LinearEngine.leaf_ranges`."""
-        return self._numbers.ranges(leaves, features, self.tree_gh)
+        return self._numbers.ranges(leaves, features, self.pairs_of_tree())
 
     def leaf_sums(self, grids: LinearColumns, offsets: FloatArray) -> FloatArray:
         """See `LinearEngine.leaf_sums`."""
-        return self._numbers.sums(grids, offsets, self.tree_gh)
+        return self._numbers.sums(grids, offsets, self.pairs_of_tree())
 
     def add_linear_leaves(self, values: Mapping[int, float], linear: LinearColumns, margin: str) -> None:
         """See `LinearEngine.add_linear_leaves`."""
-        plain = np.array(list(values.values()))
-        self._numbers.add(linear.among(np.array(list(values)), plain), plain, self.margins(margin))
+        plain = np.array([list(values.values())])
+        self._numbers.add(np.array(list(values)), plain, [linear], self.margins_of([margin]))
 
     def node_quantiles(self, value: Scalar, weight: Scalar | None, alpha: float) -> dict[int, float]:
         """See `Engine.node_quantiles`."""

@@ -1,13 +1,13 @@
 """Linear leaves over arrays: one kernel call reads the rows of all leaves, or of one leaf per thread.
 
-In kernels, ``pieces`` are those of leaves (see `frameboost.engines.memory.partition`), ``numbers`` is float64 (rows *
-features,), row-major, NaN for missing values, and ``columns`` is int64 (leaves, terms): the features of a leaf's terms,
-padded with -1.
+In kernels, ``pieces`` are those of leaves (see `frameboost.engines.memory.partition`), ``gh`` is float64 (outputs,
+rows, 2), ``numbers`` is float64 (rows * features,), row-major, NaN for missing values, and ``columns`` is int64
+(leaves, terms): the features of a leaf's terms, padded with -1.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import polars as pl
@@ -50,8 +50,8 @@ class Numbers:
 
     def ranges(self, leaves: IntArray, features: IntArray, gh: FloatArray) -> FloatArray:
         """Return `LinearEngine.leaf_ranges`."""
-        out = np.zeros((len(leaves), 3 + 2 * features.shape[1]))
-        out[:, 3::2], out[:, 4::2] = np.inf, -np.inf
+        out = np.zeros((len(gh), len(leaves), 3 + 2 * features.shape[1]))
+        out[..., 3::2], out[..., 4::2] = np.inf, -np.inf
         pieces, _ = self._partition.shares(leaves)
         arrays = self._partition.rows, gh, self._numbers, self._column_of[features], out
         self._over(pieces, lambda some: range_leaves(some, *arrays))
@@ -60,7 +60,7 @@ class Numbers:
     def sums(self, grids: LinearColumns, offsets: FloatArray, gh: FloatArray) -> FloatArray:
         """Return `LinearEngine.leaf_sums`."""
         n_leaves, n_terms = grids.feature.shape
-        out = np.zeros((n_leaves, n_terms + 2, n_terms + 1))
+        out = np.zeros((len(gh), n_leaves, n_terms + 2, n_terms + 1))
         pieces, _ = self._partition.shares(grids.node)
         columns, terms = self._column_of[grids.feature], grids.read_terms()
         arrays = self._partition.rows, gh, self._numbers, columns, terms, offsets, out
@@ -68,22 +68,37 @@ class Numbers:
         return out
 
     def add(
-        self, leaves: LinearColumns, values: FloatArray, margins: FloatArray, node_of: IntArray | None = None
-    ) -> None:
-        """Add the values of all leaves (see `LinearColumns.among`) to the margins of their rows.
+        self, leaves: IntArray, values: FloatArray, linear: Sequence[LinearColumns | None], margins: FloatArray,
+        node_of: IntArray | None = None,
+    ) -> None:  # fmt: skip
+        """Add the values of all leaves of a tree to the margins of their rows.
 
-        ``values`` are the constant leaf values; ``node_of`` is the leaf of each row, None for the leaves of the
-        partition.
+        Parameters
+        ----------
+        leaves
+            The leaves, ascending, int64 (leaves,).
+        values
+            Their plain values, float64 (outputs, leaves).
+        linear
+            The linear leaves of each output, of some output at least one.
+        margins
+            float64 (outputs, rows).
+        node_of
+            The leaf of each row; None for the leaves of the partition.
         """
         if node_of is None:
-            pieces, _ = self._partition.shares(leaves.node, drawn_only=False)
+            pieces, _ = self._partition.shares(leaves, drawn_only=False)
             rows = self._partition.rows
         else:
             rows = np.argsort(node_of, kind="stable").astype(np.uint32)
-            starts, stops = (np.searchsorted(node_of, leaves.node, side, rows) for side in ("left", "right"))
+            starts, stops = (np.searchsorted(node_of, leaves, side, rows) for side in ("left", "right"))
             pieces = np.stack([np.arange(len(leaves)), starts, stops], axis=1)
-        columns, terms = self._column_of[leaves.feature], leaves.read_terms()
-        arrays = rows, self._numbers, columns, terms, leaves.constant, values, margins
+        first_of = np.arange(len(linear)) * (leaves[-1] + 1)  # the leaves of all outputs in one
+        some_linear = LinearColumns.joined(linear, first_of)
+        assert some_linear is not None
+        of_all = some_linear.among((first_of[:, None] + leaves).ravel(), values.ravel())
+        columns, terms = self._column_of[of_all.feature], of_all.read_terms()
+        arrays = rows, self._numbers, columns, terms, of_all.constant, values, margins
         self._over(pieces, lambda some: add_linear(some, *arrays))
 
     def _over(self, pieces: Pieces, run: Callable[[Pieces], object]) -> None:
@@ -109,15 +124,17 @@ def range_leaves(pieces, rows, gh, numbers, columns, out):  # type: ignore[no-un
         leaf, start, stop = pieces[i]
         n_terms = _n_terms(columns, leaf)
         for first in range(start, stop, _BLOCK):
-            n = _read_block(rows[first:stop], gh, numbers, columns, leaf, n_terms, block)
-            out[leaf, 0] += n
-            least_g, largest_g = _ends_of(block[0], n)
-            out[leaf, 1] = max(out[leaf, 1], -least_g, largest_g)
-            out[leaf, 2] = max(out[leaf, 2], _ends_of(block[1], n)[1])
-            for k in range(n_terms):
-                least, largest = _ends_of(block[3 + k], n)
-                out[leaf, 3 + 2 * k] = min(out[leaf, 3 + 2 * k], least)
-                out[leaf, 4 + 2 * k] = max(out[leaf, 4 + 2 * k], largest)
+            for output in range(len(gh)):
+                n = _read_block(rows[first:stop], gh[output], numbers, columns, leaf, n_terms, block)
+                ranges = out[output, leaf]
+                ranges[0] += n
+                least_g, largest_g = _ends_of(block[0], n)
+                ranges[1] = max(ranges[1], -least_g, largest_g)
+                ranges[2] = max(ranges[2], _ends_of(block[1], n)[1])
+                for k in range(n_terms):
+                    least, largest = _ends_of(block[3 + k], n)
+                    ranges[3 + 2 * k] = min(ranges[3 + 2 * k], least)
+                    ranges[4 + 2 * k] = max(ranges[4 + 2 * k], largest)
 
 
 @kernel
@@ -131,49 +148,56 @@ def sum_leaves_on_grids(pieces, rows, gh, numbers, columns, terms, offsets, out)
         leaf, start, stop = pieces[i]
         n_terms = _n_terms(columns, leaf)
         for first in range(start, stop, _BLOCK):
-            n = _read_block(rows[first:stop], gh, numbers, columns, leaf, n_terms, block)
-            for side in range(2):
-                for j in range(n):
-                    block[side, j] = (block[side, j] + offsets[leaf, side]) - offsets[leaf, side]
-            for k in range(n_terms):
-                _put_on_grid(block[3 + k], n, terms[leaf, k])
-            for k in range(n_terms + 1):
-                out[leaf, 0, k] += _dot(block[0], block[2 + k], n)
-                for j in range(n):
-                    hu[j] = block[1, j] * block[2 + k, j]
-                for j in range(k + 1):
-                    out[leaf, 1 + k, j] += _dot(hu, block[2 + j], n)
+            for output in range(len(gh)):
+                n = _read_block(rows[first:stop], gh[output], numbers, columns, leaf, n_terms, block)
+                for side in range(2):
+                    offset = offsets[output, leaf, side]
+                    for j in range(n):
+                        block[side, j] = (block[side, j] + offset) - offset
+                for k in range(n_terms):
+                    _put_on_grid(block[3 + k], n, terms[leaf, k])
+                sums = out[output, leaf]
+                for k in range(n_terms + 1):
+                    sums[0, k] += _dot(block[0], block[2 + k], n)
+                    for j in range(n):
+                        hu[j] = block[1, j] * block[2 + k, j]
+                    for j in range(k + 1):
+                        sums[1 + k, j] += _dot(hu, block[2 + j], n)
 
 
 @kernel
 def add_linear(pieces, rows, numbers, columns, terms, constants, values, margins):  # type: ignore[no-untyped-def]
-    """Add the values of leaves to the margins of their rows, float64 (rows,).
+    """Add the values of leaves to the margins of their rows, float64 (outputs, rows).
 
-    ``constants`` and ``values`` are float64 (leaves,): the latter are for rows with a missing number.
+    ``values`` is float64 (outputs, leaves): those of rows with a missing number. ``columns``, ``terms`` and
+    ``constants`` are those of all leaves of the first output, then of the second, ...
     """
     u, totals = np.empty((columns.shape[1], _BLOCK)), np.empty(_BLOCK)
-    width = np.uint64(len(numbers) // max(len(margins), 1))
+    n_outputs, n_leaves = values.shape
+    width = np.uint64(len(numbers) // max(margins.shape[1], 1))
     for i in range(len(pieces)):
         leaf, start, stop = pieces[i]
-        n_terms = _n_terms(columns, leaf)
         for first in range(start, stop, _BLOCK):
             some, n = rows[first:stop], min(_BLOCK, stop - first)
             last = np.uint64(len(some) - 1)
-            for j in range(np.uint64(n)):
-                row, later = np.uint64(some[j]), np.uint64(some[min(j + AHEAD, last)])
-                prefetch(margins, later)
-                for k in range(n_terms):
-                    column = np.uint64(columns[leaf, k])
-                    prefetch(numbers, later * width + column)
-                    u[k, j] = numbers[row * width + column]
-            for j in range(n):
-                totals[j] = constants[leaf]
-            for k in range(n_terms):
-                _put_on_grid(u[k], n, terms[leaf, k])
+            for output in range(n_outputs):
+                of_output, added = margins[output], output * n_leaves + leaf
+                n_terms = _n_terms(columns, added)
+                for j in range(np.uint64(n)):
+                    row, later = np.uint64(some[j]), np.uint64(some[min(j + AHEAD, last)])
+                    prefetch(of_output, later)
+                    for k in range(n_terms):
+                        column = np.uint64(columns[added, k])
+                        prefetch(numbers, later * width + column)
+                        u[k, j] = numbers[row * width + column]
                 for j in range(n):
-                    totals[j] += terms[leaf, k, 0] * u[k, j]
-            for j in range(n):
-                margins[some[j]] += values[leaf] if np.isnan(totals[j]) else totals[j]
+                    totals[j] = constants[added]
+                for k in range(n_terms):
+                    _put_on_grid(u[k], n, terms[added, k])
+                    for j in range(n):
+                        totals[j] += terms[added, k, 0] * u[k, j]
+                for j in range(n):
+                    of_output[some[j]] += values[output, leaf] if np.isnan(totals[j]) else totals[j]
 
 
 @kernel

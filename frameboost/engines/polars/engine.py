@@ -144,13 +144,9 @@ class PolarsEngine(FrameEngine):
         self.vector_gh = pl.concat(
             [gh.rename({"g": f"g_{k}", "h": f"h_{k}"}) for k, gh in enumerate(of_outputs)], how="horizontal"
         )
-        self.select_output(0)
+        self.gh = of_outputs[0]  # h of any output tells which rows are in the sample
         self.reset_nodes()
         return [_total(gh) for gh in of_outputs]
-
-    def select_output(self, output: int) -> None:
-        """See `LinearVectorEngine.select_output`; h of any output tells which rows are in the sample."""
-        self.gh = self.vector_gh.select(g=f"g_{output}", h=f"h_{output}")
 
     def _gh_of(self, output: int, sample: Sample | None) -> pl.DataFrame:
         """Return ``g`` and ``h`` of one output, zero in rows outside of the sample."""
@@ -218,15 +214,19 @@ class PolarsEngine(FrameEngine):
 
     def leaf_ranges(self, leaves: IntArray, features: IntArray) -> FloatArray:
         """See `LinearEngine.leaf_ranges`."""
-        return leaf_ranges(self._numbers_by_node(), leaves, features)
+        return np.stack([leaf_ranges(rows, leaves, features) for rows in self._numbers_by_output()])
 
     def leaf_sums(self, grids: LinearColumns, offsets: FloatArray) -> FloatArray:
         """See `LinearEngine.leaf_sums`."""
-        return leaf_sums(self._numbers_by_node(), grids, offsets)
+        of_outputs = zip(self._numbers_by_output(), offsets, strict=True)
+        return np.stack([leaf_sums(rows, grids, of_output) for rows, of_output in of_outputs])
 
-    def _numbers_by_node(self) -> pl.LazyFrame:
+    def _numbers_by_output(self) -> Iterator[pl.LazyFrame]:
         assert self.rows is not None
-        return self.rows.select(cs.starts_with(linear_role(""))).hstack([*self.gh, self.node]).lazy()
+        numbers = self.rows.select(cs.starts_with(linear_role(""))).hstack([self.node])
+        outputs = range(self.vector_gh.width // 2)
+        for gh in [self.vector_gh.select(g=f"g_{k}", h=f"h_{k}") for k in outputs] or [self.gh]:
+            yield numbers.hstack(gh).lazy()
 
     def add_linear_leaves(self, values: Mapping[int, float], linear: LinearColumns, margin: str) -> None:
         """See `LinearEngine.add_linear_leaves`."""
