@@ -1,5 +1,6 @@
 """`fb.auto`: a mean over folds of the settings that held-out rows chose, the same from every engine."""
 
+import math
 import time
 from types import SimpleNamespace
 
@@ -12,6 +13,7 @@ from polars.testing import assert_frame_equal
 import frameboost as fb
 from frameboost.data.held_out import fold_parts
 from frameboost.data.opening import open_source
+from frameboost.tuning import trials
 from frameboost.tuning.blending import blend
 from frameboost.tuning.recipes import PLANS
 from tests.support.cases import cases
@@ -297,8 +299,6 @@ def test_a_search_goes_on_from_its_checkpoint(frame, model, tmp_path):
         if count == 20:
             raise KeyboardInterrupt
 
-    from frameboost.tuning import trials
-
     before = trials._Stop.__call__
     trials._Stop.__call__ = lambda self, *args: interrupt(*args) or before(self, *args)
     try:
@@ -402,6 +402,49 @@ def test_where_there_is_little_noise_other_trees_may_win_a_race():
     assert "all rows" not in trials_of(of_codes.with_columns(d=x["a"]), n_estimators=60)
     score = of_codes.with_columns(y=10.0 * (pl.col("a") == pl.col("b")) * (pl.col("c") > 1) + 3 * pl.col("a"))
     assert trials_of(score, n_estimators=60).keys() >= {"linear, depth 1", *without_sampling}
+
+
+def stopped_after(errors, to_beat: float, n_estimators: int) -> int | None:
+    """Return the round that ends a fit of a race."""
+    can_win = trials._CanWin(to_beat, n_estimators)
+    return next((r for r, error in enumerate(errors, 1) if can_win(r, {"valid_rmse": np.float64(error)}) is True), None)
+
+
+@pytest.mark.parametrize(
+    ("to_beat", "expected"),
+    [
+        (2.0 ** (-200 / 50), None),  # of 0.5 after 50 rounds 1/16 is left after 200
+        (2.0 ** (-199 / 50), None),
+        (2.0 ** (-201 / 50), 51),  # and no less
+        (0.9, None),
+        (0.0, None),  # shares of errors of any sign mean nothing
+        (-1.0, None),
+    ],
+)
+def test_a_fit_of_a_race_ends_once_its_pace_is_too_slow(to_beat, expected):
+    halved = [2.0 ** (-r / 50) for r in range(1, 201)]
+    assert stopped_after(halved, to_beat * (1 + 1e-9), 200) == expected
+    assert stopped_after([math.nan, *halved[1:]], to_beat * (1 + 1e-9), 200) == (expected and 52)
+
+
+def test_a_fit_of_a_race_that_stands_still_behind_ends_and_one_ahead_does_not():
+    assert stopped_after([1.0] * 100, 0.99, 1_000) == 51
+    assert stopped_after([1.0] * 100, 1.01, 1_000) is None
+    assert stopped_after([-1.0] * 100, 0.5, 1_000) is None
+
+
+@pytest.mark.slow
+def test_a_race_has_the_winner_of_one_whose_fits_all_end(monkeypatch):
+    x = pl.DataFrame(np.random.default_rng(5).uniform(-1, 1, (300, 3)), schema=["a", "b", "c"])
+    curved = x.with_columns(y=(3 * pl.col("a")).sin() + pl.col("b") * pl.col("c"))
+    shortened = fb.auto(curved, "y", quality=2, verbose=False)
+    monkeypatch.setattr(trials, "_PACE", 10**9)
+    whole = fb.auto(curved, "y", quality=2, verbose=False)
+    assert shortened.predict(curved).equals(whole.predict(curved))
+    rounds = [dict(model.leaderboard.select("trial", "rounds").iter_rows()) for model in (shortened, whole)]
+    assert rounds[0].keys() == rounds[1].keys()
+    assert all(rounds[0][name] <= rounds[1][name] for name in rounds[0])
+    assert sum(rounds[0].values()) < sum(rounds[1].values())
 
 
 @pytest.mark.slow
