@@ -413,9 +413,8 @@ def stopped_after(errors, to_beat: float, n_estimators: int) -> int | None:
 @pytest.mark.parametrize(
     ("to_beat", "expected"),
     [
-        (2.0 ** (-200 / 50), None),  # of 0.5 after 50 rounds 1/16 is left after 200
-        (2.0 ** (-199 / 50), None),
-        (2.0 ** (-201 / 50), 51),  # and no less
+        (2.0 ** (-125 / 50), None),  # halved every 50 rounds, it is 2^(-125.5 / 50) after half of the rounds past 51
+        (2.0 ** (-128 / 50), 51),
         (0.9, None),
         (0.0, None),  # shares of errors of any sign mean nothing
         (-1.0, None),
@@ -423,8 +422,13 @@ def stopped_after(errors, to_beat: float, n_estimators: int) -> int | None:
 )
 def test_a_fit_of_a_race_ends_once_its_pace_is_too_slow(to_beat, expected):
     halved = [2.0 ** (-r / 50) for r in range(1, 201)]
-    assert stopped_after(halved, to_beat * (1 + 1e-9), 200) == expected
-    assert stopped_after([math.nan, *halved[1:]], to_beat * (1 + 1e-9), 200) == (expected and 52)
+    assert stopped_after(halved, to_beat, 200) == expected
+    assert stopped_after([math.nan, *halved[1:]], to_beat, 200) == (expected and 52)
+
+
+def test_the_pace_of_a_fit_of_a_race_is_that_of_its_last_quarter():
+    stands = [2.0 ** (-min(r, 300) / 10) for r in range(1, 1_001)]
+    assert stopped_after(stands, 2.0**-30.05, 1_000) == 400
 
 
 def test_a_fit_of_a_race_that_stands_still_behind_ends_and_one_ahead_does_not():
