@@ -49,8 +49,8 @@ from frameboost.tuning.trials import MOST_READ, Deadline, Fold, Trial, Trials
 __all__ = ["auto"]
 
 _SQUARED, _BINARY, _OF_CLASSES = "reg:squarederror", "binary:logistic", ("multi:softprob", "multi:softmax")
-# The maximum number of values for concurrent fits.
-_MAX_VALUES_AT_ONCE = 2**22
+# The numbers of values for concurrent fits: of fewer, fits spend their time in Python, one thread at a time.
+_VALUES_AT_ONCE = range(2**14, 2**22 + 1)
 _LAST_ROWS = "last 20%"
 # The model's baseline is of at most so many rows: an index of drift is uncertain by 0.005, where 0.1 is some drift, and
 # predictions of all rows by thousands of trees take a tenth of the search.
@@ -219,7 +219,7 @@ def auto(
     watched = arguments.get("eval_metric")
     metric = None if watched is None else metrics_of(watched)[-1]
     at_once, own_threads = 1, bool(planned.engine.threads_set_by) or arguments.get("shards") is not None
-    if not own_threads and n_rows * len(features) <= _MAX_VALUES_AT_ONCE:
+    if not own_threads and n_rows * len(features) in _VALUES_AT_ONCE:
         at_once = max(1, min(arguments.get("n_jobs") or available_cores(), len(folds) - 1))
     n_threads = arguments.get("n_jobs") or available_cores() if at_once > 1 else None
     folder = None if checkpoint is None else Path(checkpoint)
