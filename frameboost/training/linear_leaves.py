@@ -102,18 +102,10 @@ class LinearLeaves:
         leaves, paths, terms = leaves[:count], paths[:count], terms[:count]
         grid = LinearColumns(number[leaves], np.empty(count), paths, terms)
         sums = linear_engine.leaf_sums(grid, np.ascontiguousarray(offsets[:, :count]))
-        H = sums[:, :, 1, :1]
-        has_mean, safe_H = H > 0.0, np.where(H > 0.0, H, 1.0)
-        means = np.where(has_mean, sums[:, :, 2:, 0] / safe_H, 0.0)
-        centres = means.sum(axis=0) / np.maximum(has_mean.sum(axis=0), 1)
-        largest, counts = np.abs(values[:, feature == LEAF]).max(axis=1), np.empty(n_outputs, np.int64)
-        nodes, features = np.tile(leaves, (n_outputs, 1)), np.tile(paths, (n_outputs, 1, 1))
-        constants, slopes = np.empty((n_outputs, count)), np.tile(terms, (n_outputs, 1, 1, 1))
-        slopes_of_outputs(
-            sums, centres, self._penalties, shrinkage, largest, nodes, constants, features, slopes, counts
-        )  # fmt: skip
-        of_outputs = zip(nodes, constants, features, slopes, counts.tolist(), strict=True)
-        return [LinearColumns(*(each[:n] for each in of_output)) if n else None for *of_output, n in of_outputs]
+        largest = np.abs(values[:, feature == LEAF]).max(axis=1)
+        counts, *columns = slopes_of_outputs(sums, self._penalties, shrinkage, largest, leaves, paths, terms)
+        of_outputs = enumerate(counts.tolist())
+        return [LinearColumns(*(each[k, :n] for each in columns)) if n else None for k, n in of_outputs]
 
     def count(self, feature: npt.ArrayLike, gain: npt.ArrayLike) -> None:
         """Add the gains of a tree's splits, both (nodes,), to those by which leaves of later trees choose features."""
@@ -249,15 +241,41 @@ def grids_of_leaves(leaves, features, ranges, ends, offsets, terms):  # type: ig
 
 
 @kernel
-def slopes_of_outputs(  # type: ignore[no-untyped-def]
-    sums, centres, penalties, shrinkage, largest, leaves, constants, features, terms, counts
-):
-    """Write the linear leaves of each output, and how many there are, int64 (outputs,): see `_slopes_of_leaves`."""
-    for k in range(len(sums)):
+def slopes_of_outputs(sums, penalties, shrinkage, largest, leaves, features, terms):  # type: ignore[no-untyped-def]
+    """Return the numbers of linear leaves by output, int64 (outputs,), and the arrays of `LinearColumns` by output.
+
+    Parameters
+    ----------
+    sums
+        See `LinearEngine.leaf_sums`.
+    penalties, shrinkage
+        See `_slopes_of_leaves`.
+    largest
+        float64 (outputs,): the largest magnitude of the tree's leaves without slopes.
+    leaves, features, terms
+        See `grids_of_leaves`: those of all outputs.
+    """
+    n_outputs, n_leaves = len(sums), len(leaves)
+    centres = np.zeros((n_leaves, MAX_TERMS))  # the mean over outputs of the mean of a term
+    for leaf in range(n_leaves):
+        n = 0
+        for of_output in sums[:, leaf]:
+            if of_output[1, 0] > 0.0:
+                n += 1
+                for k in range(MAX_TERMS):
+                    centres[leaf, k] += of_output[2 + k, 0] / of_output[1, 0]
+        for k in range(MAX_TERMS):
+            centres[leaf, k] /= max(n, 1)
+    counts, shape = np.empty(n_outputs, np.int64), (n_outputs, n_leaves)
+    nodes, constants = np.empty(shape, np.int64), np.empty(shape)
+    all_features, all_terms = np.empty((*shape, MAX_TERMS), np.int64), np.empty((*shape, *terms.shape[1:]))
+    nodes[:], all_features[:], all_terms[:] = leaves, features, terms
+    for k in range(n_outputs):
         counts[k] = _slopes_of_leaves(
-            sums[k], centres, penalties, shrinkage, largest[k], len(sums) > 1, leaves[k], constants[k], features[k],
-            terms[k],
+            sums[k], centres, penalties, shrinkage, largest[k], n_outputs > 1, nodes[k], constants[k], all_features[k],
+            all_terms[k],
         )  # fmt: skip
+    return counts, nodes, constants, all_features, all_terms
 
 
 @kernel

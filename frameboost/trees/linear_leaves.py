@@ -157,6 +157,8 @@ class LinearColumns:
         some = [(part, start) for part, start in zip(parts, starts, strict=False) if part]
         if not some:
             return None
+        if len(some) == 1 and some[0][1] == 0:
+            return some[0][0]
         node, others = np.concatenate([part.node + start for part, start in some]), fields(cls)[1:]
         return cls(node, *(np.concatenate([getattr(part, each.name) for part, _ in some]) for each in others))
 

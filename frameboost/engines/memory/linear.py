@@ -93,12 +93,13 @@ class Numbers:
             rows = np.argsort(node_of, kind="stable").astype(np.uint32)
             starts, stops = (np.searchsorted(node_of, leaves, side, rows) for side in ("left", "right"))
             pieces = np.stack([np.arange(len(leaves)), starts, stops], axis=1)
-        first_of = np.arange(len(linear)) * (leaves[-1] + 1)  # the leaves of all outputs in one
-        some_linear = LinearColumns.joined(linear, first_of)
-        assert some_linear is not None
-        of_all = some_linear.among((first_of[:, None] + leaves).ravel(), values.ravel())
+        firsts = np.arange(len(linear)) * (leaves[-1] + 1)  # of the leaves of all outputs in a row
+        of_all = LinearColumns.joined(linear, firsts)
+        assert of_all is not None
+        at = np.full(values.shape, -1)
+        at.ravel()[np.searchsorted((firsts[:, None] + leaves).ravel(), of_all.node)] = np.arange(len(of_all))
         columns, terms = self._column_of[of_all.feature], of_all.read_terms()
-        arrays = rows, self._numbers, columns, terms, of_all.constant, values, margins
+        arrays = rows, self._numbers, at, columns, terms, of_all.constant, values, margins
         self._over(pieces, lambda some: add_linear(some, *arrays))
 
     def _over(self, pieces: Pieces, run: Callable[[Pieces], object]) -> None:
@@ -166,22 +167,25 @@ def sum_leaves_on_grids(pieces, rows, gh, numbers, columns, terms, offsets, out)
 
 
 @kernel
-def add_linear(pieces, rows, numbers, columns, terms, constants, values, margins):  # type: ignore[no-untyped-def]
+def add_linear(pieces, rows, numbers, at, columns, terms, constants, values, margins):  # type: ignore[no-untyped-def]
     """Add the values of leaves to the margins of their rows, float64 (outputs, rows).
 
-    ``values`` is float64 (outputs, leaves): those of rows with a missing number. ``columns``, ``terms`` and
-    ``constants`` are those of all leaves of the first output, then of the second, ...
+    ``at`` is int64 (outputs, leaves): the index in ``columns``, ``terms`` and ``constants``, -1 of constant leaves.
+    ``values`` is float64 (outputs, leaves): those of constant leaves, and of rows with a missing number.
     """
     u, totals = np.empty((columns.shape[1], _BLOCK)), np.empty(_BLOCK)
-    n_outputs, n_leaves = values.shape
     width = np.uint64(len(numbers) // max(margins.shape[1], 1))
     for i in range(len(pieces)):
         leaf, start, stop = pieces[i]
         for first in range(start, stop, _BLOCK):
             some, n = rows[first:stop], min(_BLOCK, stop - first)
             last = np.uint64(len(some) - 1)
-            for output in range(n_outputs):
-                of_output, added = margins[output], output * n_leaves + leaf
+            for output in range(len(margins)):
+                of_output, added = margins[output], at[output, leaf]
+                if added < 0:
+                    for row in some[:n]:
+                        of_output[row] += values[output, leaf]
+                    continue
                 n_terms = _n_terms(columns, added)
                 for j in range(np.uint64(n)):
                     row, later = np.uint64(some[j]), np.uint64(some[min(j + AHEAD, last)])
