@@ -176,7 +176,7 @@ class _MustBeFinite:
             )
 
 
-class _CanWin:
+class _CannotWin:
     """A callback of a fit that ends one that is unlikely to win a race (`_PACE`).
 
     Parameters
@@ -273,15 +273,17 @@ class Trials:
         leads = self._race_of_leads(plan.leads, fold)
         if leads and (self._has_little_noise(leads[0]) or not self._deadline.allows(first.recipe.name)):
             return [*leads, first]
-        to_beat = leads[0].score([fold.number]) / (1 - plan.leads[0].ahead) if leads else math.inf
+        to_beat = math.inf
+        if leads and not self._maximizes(leads[0]):
+            to_beat = leads[0].score([fold.number]) / (1 - plan.leads[0].ahead)
         self._fit([fold], first, is_needed=not leads, to_beat=to_beat)
         if not first.models:  # the time was over
             return [*leads, first]
         trials = [first, *leads]
-        if deciding_metric(self._metric, first.any_model.ensemble.loss)[1]:
+        if self._maximizes(first):
             return trials
         least = first.score([fold.number])
-        if leads and leads[0].score([fold.number]) < (1 - plan.leads[0].ahead) * least:
+        if least > to_beat:
             return [*leads, first]
         errors: dict[str, list[float]] = {first.recipe.name: [least]}  # by series
         for group in plan.rivals if self._has_little_noise(first) else ():
@@ -314,19 +316,22 @@ class Trials:
             self._fit([fold], trial, is_needed=not trials, to_beat=to_beat)
             if trials and not trial.models:  # the time was over
                 break
-            if trials and trial.score([fold.number]) >= to_beat:
+            if trial.score([fold.number]) >= to_beat:
                 trials.append(trial)
             else:
                 trials.insert(0, trial)
-            if deciding_metric(self._metric, trial.any_model.ensemble.loss)[1]:
+            if self._maximizes(trial):
                 break
         return trials
 
     def _has_little_noise(self, trial: Trial) -> bool:
         """Whether less than `_LITTLE` of the first round's error is left after the best round on the first fold."""
-        model = trial.any_model
-        is_error = not deciding_metric(self._metric, model.ensemble.loss)[1]
-        return is_error and 0.0 < trial.score(trial.models) < _LITTLE * float(model.history.to_series(-1)[0])
+        first_error = float(trial.any_model.history.to_series(-1)[0])
+        return not self._maximizes(trial) and 0.0 < trial.score(trial.models) < _LITTLE * first_error
+
+    def _maximizes(self, trial: Trial) -> bool:
+        """Whether larger values of the deciding metric are better: functions say so once a model is trained."""
+        return deciding_metric(self._metric, trial.any_model.ensemble.loss)[1]
 
     def _trial(self, trial: Trial, others: Sequence[Trial], folds: Sequence[Fold]) -> Trial:
         missing = [fold for fold in folds if fold.number not in trial.models]
@@ -347,8 +352,7 @@ class Trials:
         folds = trial.models.keys()
         if len(folds) < _JUDGED_BY:
             return False
-        maximize = deciding_metric(self._metric, trial.any_model.ensemble.loss)[1]
-        sign = -1.0 if maximize else 1.0
+        sign = -1.0 if self._maximizes(trial) else 1.0
         best = min((sign * other.score(folds) for other in others if folds <= other.models.keys()), default=None)
         return best is not None and sign * trial.score(folds) > best + _BEHIND * abs(best)
 
@@ -427,7 +431,7 @@ class Trials:
             saved = Checkpoint(path, self._checkpoint_every)
         callbacks: list[Any] = [_MustBeFinite(plan.settings.early_stopping_rounds), stop]
         if to_beat < math.inf:
-            callbacks.append(_CanWin(to_beat, plan.settings.n_estimators))
+            callbacks.append(_CannotWin(to_beat, plan.settings.n_estimators))
         with nullcontext() if is_whole else errors_without_fold(fold.number, self._train, self._plan):
             model = self._train(plan, callbacks=callbacks, checkpoint=saved)
         if stop.has_stopped and path is not None:

@@ -406,8 +406,10 @@ def test_where_there_is_little_noise_other_trees_may_win_a_race():
 
 def stopped_after(errors, to_beat: float, n_estimators: int) -> int | None:
     """Return the round that ends a fit of a race."""
-    can_win = trials._CanWin(to_beat, n_estimators)
-    return next((r for r, error in enumerate(errors, 1) if can_win(r, {"valid_rmse": np.float64(error)}) is True), None)
+    cannot_win = trials._CannotWin(to_beat, n_estimators)
+    return next(
+        (r for r, error in enumerate(errors, 1) if cannot_win(r, {"valid_rmse": np.float64(error)}) is True), None
+    )
 
 
 @pytest.mark.parametrize(
@@ -449,6 +451,18 @@ def test_a_race_has_the_winner_of_one_whose_fits_all_end(monkeypatch):
     assert rounds[0].keys() == rounds[1].keys()
     assert all(rounds[0][name] <= rounds[1][name] for name in rounds[0])
     assert sum(rounds[0].values()) < sum(rounds[1].values())
+
+
+@pytest.mark.slow
+def test_no_fit_ends_early_by_a_metric_of_which_larger_values_are_better(monkeypatch):
+    x = pl.DataFrame(np.random.default_rng(5).uniform(-1, 1, (300, 3)), schema=["a", "b", "c"])
+    sides = (pl.col("a") + pl.col("b") > 0).cast(pl.Int64) + (pl.col("a") - pl.col("c") > 0)
+    corner = x.with_columns(y=sides.cast(pl.String))
+    options = {"eval_metric": "auc", "early_stopping_rounds": None, "n_estimators": 120, "quality": 2, "verbose": False}
+    boards = [fb.auto(corner, "y", **options).leaderboard.drop("seconds")]
+    monkeypatch.setattr(trials, "_PACE", 10**9)
+    boards.append(fb.auto(corner, "y", **options).leaderboard.drop("seconds"))
+    assert_frame_equal(*boards)
 
 
 @pytest.mark.slow
