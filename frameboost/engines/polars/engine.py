@@ -134,19 +134,20 @@ class PolarsEngine(FrameEngine):
     def start_tree(self, output: int, sample: Sample | None = None) -> Stats:
         """See `Engine.start_tree`."""
         self.gh, self.vector_gh = self._gh_of(output, sample), pl.DataFrame()
+        self._gh_of_outputs = [self.gh]
         self.reset_nodes()
         return _total(self.gh)
 
     def start_vector_tree(self, sample: Sample | None = None) -> list[Stats]:
         """See `VectorEngine.start_vector_tree`."""
         n_outputs = sum(name.startswith("g_") for name in self.gradients.columns)
-        of_outputs = [self._gh_of(k, sample) for k in range(n_outputs)]
+        self._gh_of_outputs = [self._gh_of(k, sample) for k in range(n_outputs)]
         self.vector_gh = pl.concat(
-            [gh.rename({"g": f"g_{k}", "h": f"h_{k}"}) for k, gh in enumerate(of_outputs)], how="horizontal"
+            [gh.rename({"g": f"g_{k}", "h": f"h_{k}"}) for k, gh in enumerate(self._gh_of_outputs)], how="horizontal"
         )
-        self.gh = of_outputs[0]  # h of any output tells which rows are in the sample
+        self.gh = self._gh_of_outputs[0]  # h of any output tells which rows are in the sample
         self.reset_nodes()
-        return [_total(gh) for gh in of_outputs]
+        return [_total(gh) for gh in self._gh_of_outputs]
 
     def _gh_of(self, output: int, sample: Sample | None) -> pl.DataFrame:
         """Return ``g`` and ``h`` of one output, zero in rows outside of the sample."""
@@ -224,8 +225,7 @@ class PolarsEngine(FrameEngine):
     def _numbers_by_output(self) -> Iterator[pl.LazyFrame]:
         assert self.rows is not None
         numbers = self.rows.select(cs.starts_with(linear_role(""))).hstack([self.node])
-        outputs = range(self.vector_gh.width // 2)
-        for gh in [self.vector_gh.select(g=f"g_{k}", h=f"h_{k}") for k in outputs] or [self.gh]:
+        for gh in self._gh_of_outputs:
             yield numbers.hstack(gh).lazy()
 
     def add_linear_leaves(self, values: Mapping[int, float], linear: LinearColumns, margin: str) -> None:
