@@ -74,6 +74,7 @@ class PolarsEngine(FrameEngine):
         self.gradients = pl.DataFrame()
         self.gh = pl.DataFrame()
         self.vector_gh = pl.DataFrame()
+        self._gh_of_outputs: list[pl.DataFrame] = []  # of a tree for all outputs, or of the one output
         self._fixed = FixedTerms(self.row_names)
         self._fixed_columns: dict[Hashable, pl.Series] = {}  # their values, by key
         self._named: dict[str, Hashable] = {}  # the keys of those that are defined, by name
