@@ -11,7 +11,7 @@ from numba.extending import intrinsic
 
 __all__ = [
     "AHEAD", "BYTES", "STRIDE", "STRIDE_OF_WHOLE", "WIDTH", "add_pair", "add_pairs", "add_whole", "as_pointer", "fused",
-    "move_bytes", "prefetch", "prefetch_all", "read_eight", "read_four", "write_eight",
+    "lowest_bit", "move_bytes", "prefetch", "prefetch_all", "read_eight", "read_four", "write_eight",
 ]  # fmt: skip
 
 # How many rows ahead to prefetch: time enough for memory to arrive, and few enough that it is still in the cache.
@@ -104,6 +104,18 @@ def _as_pointer(_context: Any, address: Any) -> Any:
 
 
 as_pointer: Any = intrinsic(_as_pointer)
+
+
+def _lowest_bit(_context: Any, word: Any) -> Any:
+    """Return the position of the lowest bit of a uint64 that is 1; it must have one."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.cttz(arguments[0], ir.IntType(1)(1))
+
+    return types.uint64(types.uint64), generate
+
+
+lowest_bit: Any = intrinsic(_lowest_bit)
 
 
 def _as_pair(builder: Any, first: Any, second: Any) -> Any:

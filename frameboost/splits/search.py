@@ -87,6 +87,7 @@ __all__ = [
     "MIN_GAIN",
     "NAMED_LEFT",
     "NAMED_RIGHT",
+    "best_of_sums",
     "best_score",
     "bounded_gain",
     "bounded_score",
@@ -99,6 +100,7 @@ __all__ = [
     "ends_by_weight",
     "fill_named",
     "find_splits",
+    "keep_split",
     "leaf_score",
     "leaf_weight",
     "named_categories",
@@ -273,7 +275,7 @@ def scan_histograms(  # type: ignore[no-untyped-def]
     histograms
         float64 (histograms, slots, 2): sums of g and h.
     indices
-        int64 (nodes,): the index of each node's histogram.
+        int64 (nodes,): the index of each node's histogram, -1 for a node to skip.
     offsets
         int64 (features + 1,): the slots of each feature, its missing bin last; a slice of it selects adjacent features.
     is_categorical
@@ -305,6 +307,8 @@ def scan_histograms(  # type: ignore[no-untyped-def]
     left, gains, positions = np.empty((2, widest)), np.empty(widest), np.empty(widest, dtype=np.int64)
     room = category_room(0 if is_categorical is None else widest)
     for node in range(len(indices)):
+        if indices[node] < 0:
+            continue
         sums = histograms[indices[node]]
         G, H = 0.0, 0.0
         for slot in range(offsets[0], offsets[1]):
@@ -336,7 +340,7 @@ def scan_histograms(  # type: ignore[no-untyped-def]
                     histogram, rows, room, G, H, parent, bounds, node, max_cat_to_onehot, max_cat_threshold,
                     cat_smooth, reg_lambda, reg_alpha, max_delta_step, min_child_weight, stats[node, 0],
                 )  # fmt: skip
-                _keep(candidate, feature, best[node], stats[node])
+                keep_split(candidate, feature, best[node], stats[node])
                 continue
             if monotone is not None:
                 direction = monotone[feature]
@@ -345,24 +349,24 @@ def scan_histograms(  # type: ignore[no-untyped-def]
                         histogram, rows, G, H, parent, direction, lower, upper, reg_lambda, reg_alpha, max_delta_step,
                         min_child_weight, stats[node, 0], left, gains, positions,
                     )  # fmt: skip
-                    _keep(candidate, feature, best[node], stats[node])
+                    keep_split(candidate, feature, best[node], stats[node])
                     continue
             if has_two_bins is not None and len(histogram) == 3 and histogram[2, 0] == 0.0 and histogram[2, 1] == 0.0:
                 # `scan_numbers` returns the same split, but takes longer to start than this one gain takes.
                 GL, HL = histogram[0, 0], histogram[0, 1]
                 gain = split_gain(GL, HL, G, H, parent, reg_lambda, reg_alpha, min_child_weight)
                 if gain > stats[node, 0]:
-                    _keep((True, 1, 0, gain, GL, HL), feature, best[node], stats[node])
+                    keep_split((True, 1, 0, gain, GL, HL), feature, best[node], stats[node])
                 continue
             candidate = scan_numbers(
                 histogram, rows, G, H, parent, reg_lambda, reg_alpha, min_child_weight, stats[node, 0], left, gains,
                 positions,
             )  # fmt: skip
-            _keep(candidate, feature, best[node], stats[node])
+            keep_split(candidate, feature, best[node], stats[node])
 
 
 @kernel(inline="always")
-def _keep(candidate, feature, best, stats):  # type: ignore[no-untyped-def]
+def keep_split(candidate, feature, best, stats):  # type: ignore[no-untyped-def]
     """Write a feature's split, if any, as the split of the node."""
     if candidate[0]:
         best[0], best[1], best[2] = feature, candidate[1], candidate[2]
@@ -520,15 +524,29 @@ def scan_numbers(  # type: ignore[no-untyped-def]
         and G and H of the left child.
     """
     n = _prefix_sums(histogram, left, positions)
+    return best_of_sums(
+        left, n, positions, histogram[-1, 0], histogram[-1, 1], rows, G, H, parent, reg_lambda, reg_alpha,
+        min_child_weight, least, gains,
+    )  # fmt: skip
+
+
+@kernel
+def best_of_sums(  # type: ignore[no-untyped-def]
+    left, n, positions, missing_G, missing_H, rows, G, H, parent, reg_lambda, reg_alpha, min_child_weight, least, gains
+):
+    """Return the result of `scan_numbers` from ``n`` prefix sums, of which `_prefix_sums` writes those of a histogram.
+
+    ``missing_G`` and ``missing_H`` are the sums of rows without a value.
+    """
     largest = least, np.uint64(0), np.int64(0)
-    for side in range(_sides(histogram)):
-        added_G, added_H = side * histogram[-1, 0], side * histogram[-1, 1]
+    for side in range(_sides(missing_G, missing_H)):
+        added_G, added_H = side * missing_G, side * missing_H
         if _may_score(left, n, added_G, added_H, G, H, parent + largest[0], reg_lambda, min_child_weight):
             _unbounded_gains(left, n, added_G, added_H, G, H, parent, reg_lambda, reg_alpha, min_child_weight, gains)
             if rows is not None:
                 refuse_few_rows(rows, positions, np.uint64(0), n, side, gains, 0.0)
             largest = _keep_largest(gains, n, side, largest)
-    return _candidate(histogram, left, positions, largest)
+    return _candidate(missing_G, missing_H, left, positions, largest)
 
 
 @kernel
@@ -549,9 +567,10 @@ def scan_bounded_numbers(  # type: ignore[no-untyped-def]
     """
     n = _prefix_sums(histogram, left, positions)
     largest = least, np.uint64(0), np.int64(0)
-    for side in range(_sides(histogram)):
+    missing_G, missing_H = histogram[-1, 0], histogram[-1, 1]
+    for side in range(_sides(missing_G, missing_H)):
         _bounded_gains(
-            left, np.uint64(0), n, side * histogram[-1, 0], side * histogram[-1, 1], G, H, parent, direction, lower,
+            left, np.uint64(0), n, side * missing_G, side * missing_H, G, H, parent, direction, lower,
             upper, reg_lambda, reg_alpha, max_delta_step, min_child_weight, gains,
         )  # fmt: skip
         if rows is not None:
@@ -567,23 +586,23 @@ def scan_bounded_numbers(  # type: ignore[no-untyped-def]
             refuse_few_rows(rows, positions, n, n + _ONE, 0, gains, 0.0)
         if gains[n] > largest[0]:
             largest = gains[n], n + _ONE, np.int64(0)
-    return _candidate(histogram, left, positions, largest)
+    return _candidate(missing_G, missing_H, left, positions, largest)
 
 
 @kernel(inline="always")
-def _sides(histogram):  # type: ignore[no-untyped-def]
+def _sides(missing_G: float, missing_H: float) -> int:
     """Return the number of sides that missing values can go to: 1 without missing values."""
-    return 1 + (histogram[-1, 1] != 0.0 or histogram[-1, 0] != 0.0)
+    return 1 + (missing_H != 0.0 or missing_G != 0.0)
 
 
 @kernel(inline="always")
-def _candidate(histogram, left, positions, largest):  # type: ignore[no-untyped-def]
+def _candidate(missing_G, missing_H, left, positions, largest):  # type: ignore[no-untyped-def]
     """Return the result of `_keep_largest` in the form of `scan_numbers`."""
     gain, number, missing_left = largest
     if number == 0:
         return False, 0, 0, 0.0, 0.0, 0.0
     best = number - _ONE
-    GL, HL = left[0, best] + missing_left * histogram[-1, 0], left[1, best] + missing_left * histogram[-1, 1]
+    GL, HL = left[0, best] + missing_left * missing_G, left[1, best] + missing_left * missing_H
     return True, positions[best], missing_left, gain, GL, HL
 
 

@@ -55,7 +55,7 @@ TESTED_OTHERWISE = {
         "splits/test_categories": "bounded_smoothing category_histogram category_room ends_by_weight named_categories "
         "present_categories scan_categories smoothing_of sort_codes",  # all subsets of the categories, and a full sort
         "splits/test_gain": "leaf_score leaf_weight",  # the objective, minimised by brute force
-        "splits/test_kernels": "best_score split_gain",
+        "splits/test_kernels": "best_of_sums best_score keep_split split_gain",
         "splits/test_scans": "category_candidates scan_bounded_numbers",  # by hand, and `scan_numbers`
         "splits/test_splitting": "subtract_from_parents subtract_slots",  # sums over the rows
         "splits/test_vector_kernels": "find_vector_splits gain_of_output gains_of_outputs named_by_outputs "

@@ -16,6 +16,9 @@ Example: two threads have the features 0 to 4 and 5 to 9 of a level with nodes 1
     item 1    the same with features 5-9
     then      the split of each node with the larger gain; the first if equal
 
+A node of few rows has no histogram: for each feature, the bins of its rows are summed and searched in order. To clear,
+subtract and scan a histogram takes as long for 10 rows as for 10,000.
+
 A tree for all outputs has a histogram for each output in each node, one after the other, and sums gains over outputs.
 """
 
@@ -28,13 +31,25 @@ import numpy as np
 from frameboost.engines.contract import FeatureDraws, GrownNodes, TreeShape
 from frameboost.engines.memory.columns import BinnedColumns
 from frameboost.engines.memory.histograms import add_rows
-from frameboost.engines.memory.limits import ADDITIONS_PER_LEVEL, CODES_PER_TEAM, MOVED_ROWS_PER_LEVEL
+from frameboost.engines.memory.limits import ADDITIONS_PER_LEVEL, CODES_PER_TEAM, MOVED_ROWS_PER_LEVEL, SLOTS_PER_ROW
 from frameboost.engines.memory.partition import GrownSplits, RowPartition, fill_side, number_rows, parting
 from frameboost.engines.memory.sampling import hash_of, keep_drawn
+from frameboost.runtime.intrinsics import lowest_bit
 from frameboost.runtime.kernel import CompileLater, kernel
 from frameboost.runtime.team import do_alone, outlined, share_out
 from frameboost.runtime.workers import Workers
-from frameboost.splits.search import fill_named, fill_opposite, leaf_weight, scan_histograms, subtract_slots
+from frameboost.splits.search import (
+    best_of_sums,
+    best_score,
+    category_room,
+    fill_named,
+    fill_opposite,
+    keep_split,
+    leaf_weight,
+    scan_categories,
+    scan_histograms,
+    subtract_slots,
+)
 from frameboost.splits.split import BoolArray, FloatArray, IntArray, Penalties, Stats
 from frameboost.splits.symmetric import scan_level
 from frameboost.splits.vector import gain_of_output, named_by_outputs, scan_outputs
@@ -184,8 +199,11 @@ GAIN, _LEFT_G, _LEFT_H, SUM_G, SUM_H, N_SUMS = range(6)
 _G, _H, _GL, _HL = range(4)
 _GAINS, _COVERS, _VALUES = range(3)
 # Counts of the growth: histograms that are free again, nodes, histograms that have been used, the end of the
-# tables, nodes that have a split; and of this step nodes that may be split, and those that are summed from their rows.
-_FREE, NODES, HISTOGRAMS, TABLES, _CANDIDATES, _OPEN, _SUMMED, _N_COUNTS = range(8)
+# tables, nodes that have a split; and of this step nodes that may be split, those with histograms that are summed from
+# their rows, and those of few rows, which have none.
+_FREE, NODES, HISTOGRAMS, TABLES, _CANDIDATES, _OPEN, _SUMMED, _FEW, _N_COUNTS = range(9)
+# To index bits by unsigned numbers.
+_ONE, _SIX, _LOW_SIX = np.uint64(1), np.uint64(6), np.uint64(63)
 # The order of the splits.
 DEPTHWISE, LOSSGUIDE, SYMMETRIC = range(3)
 _POLICIES = {"depthwise": DEPTHWISE, "lossguide": LOSSGUIDE, "symmetric": SYMMETRIC}
@@ -263,6 +281,9 @@ def _grow(  # type: ignore[no-untyped-def]
     number_rows(rows, 0, half)
     _add_leaf(nodes, counts, np.int64(0), np.int64(0), half)
     room, parts = np.empty((7, len(nodes)), dtype=np.int64), np.empty((len(nodes), 3), dtype=np.int64)
+    few, most_of_few = np.empty((len(nodes), 3), dtype=np.int64), -1
+    if monotone is None and splits_alone is not None and outputs is None:
+        most_of_few = offsets[-1] // (len(offsets) - 1) // SLOTS_PER_ROW
     n_ranges = len(ranges) - 1
     best, stats = np.empty((n_ranges, len(nodes), 3), dtype=np.int64), np.empty((n_ranges, len(nodes), 3))
     free, candidates, batch, opened = room[0], room[1], room[2], room[3]
@@ -272,13 +293,13 @@ def _grow(  # type: ignore[no-untyped-def]
     of_tree = np.ones(len(offsets) - 1, dtype=np.bool_)
     keep_drawn(of_tree, draws[0][0], draws[1][0])
     while n_leaves < max_leaves:
-        _open_nodes(nodes, sums, batch, n_batch, max_depth, lightest, counts, free, room[3:], parts)
+        _open_nodes(nodes, sums, batch, n_batch, max_depth, lightest, most_of_few, counts, free, room[3:], parts, few)
         if are_drawn and counts[_OPEN] > 0:
             _draw_by_node(draws, of_tree, nodes, opened[: counts[_OPEN]], policy, allowed)
         search_level(
             team, ranges, fewest[0], codes, rows, gh, offsets, is_categorical, allowed, monotone, bounds, scoring,
             histograms, splits_alone, summed, outputs, parts, room[4, : counts[_SUMMED]], room[5],
-            room[6, : counts[_OPEN]], best, stats,
+            room[6, : counts[_OPEN]], few[: counts[_FEW]], best, stats,
         )  # fmt: skip
         _keep_splits(policy, scoring, nodes, sums, opened, best[0], stats[0], counts, free, candidates)
         n_batch = _take(candidates, policy, max_leaves - n_leaves, sums, counts, batch)
@@ -290,19 +311,9 @@ def _grow(  # type: ignore[no-untyped-def]
         n_leaves += n_batch
         is_last = n_leaves >= max_leaves or (policy != LOSSGUIDE and nodes[batch[0], _DEPTH] + 1 >= max_depth)
         _fill_tables(
-            is_categorical,
-            offsets,
-            scoring,
-            histograms,
-            summed,
-            nodes,
-            batch[:n_batch],
-            counts,
-            tables,
-            parts,
-            room[3:],
-            outputs,
-        )
+            codes, rows, gh[0], is_categorical, offsets, scoring, histograms, summed, nodes, batch[:n_batch], counts,
+            tables, parts, room[3:], outputs,
+        )  # fmt: skip
         if not is_last:
             _part(team, fewest[1], columns, rows, tables, parts[:n_batch], room[3:], each)
         if summed is not None or outputs is not None:
@@ -347,16 +358,19 @@ def _add_leaf(nodes, counts, depth, start, stop):  # type: ignore[no-untyped-def
 
 @kernel(no_cpython_wrapper=True)
 def _open_nodes(  # type: ignore[no-untyped-def]
-    nodes, sums, batch, n_batch, max_depth, lightest, counts, free, room, parts
+    nodes, sums, batch, n_batch, max_depth, lightest, most_of_few, counts, free, room, parts, few
 ):
-    """Open the root, or the splittable children of a batch, with a histogram each.
+    """Open the root, or the splittable children of a batch, with a histogram each unless they have few rows.
 
     A child needs H of at least min_child_weight, so a node with less than twice that, ``lightest``, is a leaf, unless
     the tree is symmetric. Open nodes are written to ``room[0]``, and the indices of their histograms to ``room[3]``.
     The lighter of two siblings is summed from its rows: they are written to ``parts``, its index to ``room[1]``, and
     the index of its sibling, which takes over the parent's, to ``room[2]``, -1 for none.
+
+    Siblings of at most ``most_of_few`` rows each are written to ``few`` instead: the position in ``room[0]``, start and
+    stop.
     """
-    counts[_OPEN] = counts[_SUMMED] = 0
+    counts[_OPEN] = counts[_SUMMED] = counts[_FEW] = 0
     for k in range(max(n_batch, 1)):
         left = nodes[batch[k], LEFT] if n_batch > 0 else 0
         right = left + (n_batch > 0)
@@ -365,6 +379,18 @@ def _open_nodes(  # type: ignore[no-untyped-def]
             if above >= 0:
                 free[counts[_FREE]] = above
                 counts[_FREE] += 1
+            continue
+        most_rows = max(nodes[left, _STOP] - nodes[left, _START], nodes[right, _STOP] - nodes[right, _START])
+        if most_rows <= most_of_few:
+            if above >= 0:
+                free[counts[_FREE]] = above
+                counts[_FREE] += 1
+            for node in range(left, right + 1):
+                n, at = counts[_OPEN], few[counts[_FEW]]
+                room[0, n], room[3, n], nodes[node, _HISTOGRAM] = node, -1, -1
+                at[0], at[1], at[2] = n, nodes[node, _START], nodes[node, _STOP]
+                counts[_OPEN] += 1
+                counts[_FEW] += 1
             continue
         if counts[_FREE] > 0:
             counts[_FREE] -= 1
@@ -417,7 +443,7 @@ def _keep_splits(  # type: ignore[no-untyped-def]
             sums[node, GAIN] /= n_sharing
             candidates[counts[_CANDIDATES]] = node
             counts[_CANDIDATES] += 1
-        else:
+        elif nodes[node, _HISTOGRAM] >= 0:
             free[counts[_FREE]] = nodes[node, _HISTOGRAM]
             counts[_FREE] += 1
 
@@ -447,8 +473,9 @@ def _take(candidates, policy, most, sums, counts, batch):  # type: ignore[no-unt
 
 @kernel(no_cpython_wrapper=True)
 def _fill_tables(  # type: ignore[no-untyped-def]
-    is_categorical, offsets, scoring, histograms, summed, nodes, batch, counts, tables, parts, room, outputs
-):
+    codes, rows, gh, is_categorical, offsets, scoring, histograms, summed, nodes, batch, counts, tables, parts, room,
+    outputs,
+):  # fmt: skip
     """Write which codes go left for each split of a batch, and the arguments of `part_share`."""
     onehot, threshold, smooth, reg_lambda, reg_alpha, max_delta_step, min_child_weight, _, _ = scoring
     for k in range(len(batch)):
@@ -473,11 +500,16 @@ def _fill_tables(  # type: ignore[no-untyped-def]
             )  # fmt: skip
             fill_opposite(table, named, missing_left)
         else:
-            histogram = histograms[node[_HISTOGRAM]]
+            histogram = histograms[node[_HISTOGRAM], first:last]
             if summed is not None:
-                histogram = summed
+                histogram = summed[first:last]
+            if node[_HISTOGRAM] < 0:
+                histogram = np.zeros((last - first, 2))
+                for row in rows[node[_START] : node[_STOP]]:
+                    histogram[codes[row, feature], 0] += gh[row, 0]
+                    histogram[codes[row, feature], 1] += gh[row, 1]
             fill_named(
-                table, histogram[first:last], node[BIN], missing_left, onehot, smooth,
+                table, histogram, node[BIN], missing_left, onehot, smooth,
                 reg_lambda, reg_alpha, max_delta_step, min_child_weight,
             )  # fmt: skip
 
@@ -603,7 +635,7 @@ def _set_results_of_outputs(nodes, outputs, scoring, counts, results):  # type: 
 @kernel(no_cpython_wrapper=True)
 def search_level(  # type: ignore[no-untyped-def]
     team, ranges, fewest, codes, rows, gh, offsets, is_categorical, allowed, monotone, bounds, scoring, histograms,
-    splits_alone, summed, outputs, parts, indices, above, of_open, best, stats,
+    splits_alone, summed, outputs, parts, indices, above, of_open, few, best, stats,
 ):  # fmt: skip
     """Write the histograms of a level's open nodes, and their best splits to ``best[0]`` and ``stats[0]``.
 
@@ -621,15 +653,19 @@ def search_level(  # type: ignore[no-untyped-def]
         int64 (pairs,): the index of its histogram, and the index of the parent's, which becomes the other sibling's; -1
         for the root, which has no sibling.
     of_open
-        int64 (open nodes,): the indices of their final histograms.
+        int64 (open nodes,): the indices of their final histograms, -1 for nodes of few rows.
+    few
+        int64 (nodes of few rows, 3): the position in ``of_open``, and the range of ``rows``.
     best, stats
         int64 and float64 (ranges, nodes, 3), written: see `frameboost.splits.search.scan_histograms`.
     """
     if len(of_open) == 0:
         return
-    n_features, work = len(offsets) - 1, len(of_open) * histograms.shape[1]
+    n_features, work = len(offsets) - 1, (len(of_open) - len(few)) * histograms.shape[1]
     for k in range(len(indices)):
         work += (parts[k, 2] - parts[k, 1]) * n_features * len(gh)
+    for k in range(len(few)):
+        work += (few[k, 2] - few[k, 1]) * n_features
     used_ranges = ranges
     if len(ranges) > 2 and work < fewest:
         used_ranges = np.empty(2, dtype=np.int64)
@@ -637,7 +673,7 @@ def search_level(  # type: ignore[no-untyped-def]
     n_ranges = len(used_ranges) - 1
     item = _searching((
         used_ranges, codes, rows, gh, offsets, is_categorical, allowed, monotone, bounds, scoring, histograms,
-        splits_alone, summed, outputs, parts, indices, above, of_open, best, stats,
+        splits_alone, summed, outputs, parts, indices, above, of_open, few, best, stats,
     ))  # fmt: skip
     if n_ranges > 1:
         share_out(team, item, n_ranges)
@@ -649,7 +685,7 @@ def search_level(  # type: ignore[no-untyped-def]
 @kernel
 def _search_range(  # type: ignore[no-untyped-def]
     ranges, codes, rows, gh, offsets, is_categorical, allowed, monotone, bounds, scoring, histograms, splits_alone,
-    summed, outputs, parts, indices, above, of_open, best, stats, item,
+    summed, outputs, parts, indices, above, of_open, few, best, stats, item,
 ):  # fmt: skip
     first, last = ranges[item], ranges[item + 1]
     n, n_slots, n_outputs = len(of_open), offsets[-1], len(gh)
@@ -677,6 +713,10 @@ def _search_range(  # type: ignore[no-untyped-def]
                 None, None, onehot, threshold, smooth, reg_lambda, reg_alpha, max_delta_step, min_child_weight,
                 range_best, range_stats,
             )  # fmt: skip
+            _scan_few(
+                few, codes, rows, gh[0], range_offsets, range_categorical, allowed, first, onehot, threshold, smooth,
+                reg_lambda, reg_alpha, max_delta_step, min_child_weight, range_best, range_stats,
+            )  # fmt: skip
         if outputs is not None:
             scan_outputs(
                 histograms.reshape((-1, n_outputs, n_slots, 2)), of_open, range_offsets, range_categorical, allowed,
@@ -700,6 +740,75 @@ def _search_range(  # type: ignore[no-untyped-def]
             range_best[k, 0] = feature + first if feature >= 0 else -1
             range_best[k, 1], range_best[k, 2] = position, missing_left
             range_stats[k, 0] = gain
+
+
+@kernel(error_model="numpy", no_cpython_wrapper=True)
+def _scan_few(  # type: ignore[no-untyped-def]
+    few, codes, rows, gh, offsets, is_categorical, allowed, first, max_cat_to_onehot, max_cat_threshold, cat_smooth,
+    reg_lambda, reg_alpha, max_delta_step, min_child_weight, best, stats,
+):  # fmt: skip
+    """Do the work of `scan_histograms` for nodes of few rows, from these; ``gh`` is float64 (rows, 2)."""
+    widest = 0
+    for feature in range(len(offsets) - 1):
+        widest = max(widest, offsets[feature + 1] - offsets[feature])
+    sums, is_summed = np.zeros((widest, 2)), np.zeros(widest // 64 + 1, dtype=np.uint64)
+    left, gains, positions = np.empty((2, widest)), np.empty(widest), np.empty(widest, dtype=np.int64)
+    room = category_room(0 if is_categorical is None else widest)
+    for i in range(len(few)):
+        node, start, stop = few[i]
+        G, H = 0.0, 0.0
+        for row in rows[start:stop]:
+            G += gh[row, 0]
+            H += gh[row, 1]
+        parent = best_score(G, H, reg_lambda, reg_alpha) if H > 0.0 else 0.0
+        best[node, 0], stats[node, 0] = -1, 0.0
+        for feature in range(len(offsets) - 1):
+            if not allowed[node, first + feature]:
+                continue
+            n_slots = offsets[feature + 1] - offsets[feature]
+            for row in rows[start:stop]:
+                code = np.uint64(codes[row, first + feature])
+                sums[code, 0] += gh[row, 0]
+                sums[code, 1] += gh[row, 1]
+                is_summed[code >> _SIX] |= _ONE << (code & _LOW_SIX)
+            if is_categorical is not None and is_categorical[feature]:
+                candidate = scan_categories(
+                    sums[:n_slots], None, room, G, H, parent, None, node, max_cat_to_onehot, max_cat_threshold,
+                    cat_smooth, reg_lambda, reg_alpha, max_delta_step, min_child_weight, stats[node, 0],
+                )  # fmt: skip
+                keep_split(candidate, feature, best[node], stats[node])
+                _prefix_sums_of_few(sums, is_summed, left, positions)  # for 0 in the sums
+                continue
+            missing_G, missing_H = sums[n_slots - 1, 0], sums[n_slots - 1, 1]
+            sums[n_slots - 1, 0] = sums[n_slots - 1, 1] = 0.0
+            n = _prefix_sums_of_few(sums, is_summed, left, positions)
+            candidate = best_of_sums(
+                left, n, positions, missing_G, missing_H, None, G, H, parent, reg_lambda, reg_alpha, min_child_weight,
+                stats[node, 0], gains,
+            )  # fmt: skip
+            keep_split(candidate, feature, best[node], stats[node])
+
+
+@kernel(no_cpython_wrapper=True)
+def _prefix_sums_of_few(sums, is_summed, left, positions):  # type: ignore[no-untyped-def]
+    """Write the prefix sums of bins, by a bit for each bin that has any, and the next positions; return their number.
+
+    The sums, float64 (slots, 2), and the bits become 0.
+    """
+    n, G, H = np.uint64(0), 0.0, 0.0
+    for word in range(np.uint64(len(is_summed))):
+        bits = is_summed[word]
+        is_summed[word] = 0
+        while bits != 0:
+            bin_ = (word << _SIX) + lowest_bit(bits)
+            bits &= bits - _ONE
+            g, h = sums[bin_, 0], sums[bin_, 1]
+            sums[bin_, 0] = sums[bin_, 1] = 0.0
+            G += g
+            H += h
+            left[0, n], left[1, n], positions[n] = G, H, bin_ + _ONE
+            n += np.uint64(abs(g) + abs(h) > 0.0)
+    return n
 
 
 @kernel(no_cpython_wrapper=True)
