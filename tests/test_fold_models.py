@@ -309,6 +309,7 @@ WRONG = {
 }
 
 
+@pytest.mark.slow
 @cases("name", [*WRONG])
 def test_errors_of_all_rows_are_those_of_one_fit(name):
     columns, options = WRONG[name]

@@ -11,6 +11,7 @@ from frameboost.binning.bins import with_thresholds
 from frameboost.schema.types import Feature, FeatureType
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @given(seed=st.integers(0, 2**32 - 1), n_rows=st.integers(1, 60), max_bin=st.integers(2, 20))
 def test_columns_have_the_bins_and_codes_of_each_alone(dtype, seed, n_rows, max_bin):
@@ -26,6 +27,7 @@ def test_columns_have_the_bins_and_codes_of_each_alone(dtype, seed, n_rows, max_
         check_as_alone(feature, column, binned, max_bin)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @given(seed=st.integers(0, 2**32 - 1), n_rows=st.integers(1, 60))
 def test_sparse_columns_have_the_bins_and_codes_of_each_alone(dtype, seed, n_rows):

@@ -167,6 +167,7 @@ def model() -> fb.Model:
     return fb.fit(good(), "y", features=["x", "s"], n_estimators=2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("relation", [False, True])
 @cases(
     ("frame", "message"),

@@ -44,6 +44,7 @@ def test_training_gives_the_model_of_python(here, capsys, data):
     assert file == f"file       m.json ({Path('m.json').stat().st_size / 1000:.1f} kB)"
 
 
+@pytest.mark.slow
 def test_training_says_that_zeros_and_ones_may_be_classes(here, capsys):
     flights().select("dep_delay", pl.col("late").cast(pl.Int8)).write_csv("numbers.csv")
     con = duckdb.connect("numbers.duckdb")
@@ -187,6 +188,7 @@ def test_sql_says_what_python_says(here, capsys):
     assert query == delay.query("t", columns={"dep_delay": "delay", "carrier": "airline"}, keep=[]) + "\n"
 
 
+@pytest.mark.slow
 @cases("what", ["--view scored", "--create-table scored", "--update score",
                 "--create-table scored --keep id --form table --trees tt --statements"])  # fmt: skip
 def test_sql_statements_run_in_duckdb(here, what):
@@ -222,6 +224,7 @@ def test_limits_are_given_one_by_one(here, capsys):
     assert staged.startswith("WITH")
 
 
+@pytest.mark.slow
 @cases("options", ["--keep id", "--form table", "--trees t", "--view v", "--where x", "--statements",
                    "--table t --view v --create-table w", "--table t --update u --keep id", "--column-map x",
                    "--limit 5", "--limit", "--out"])  # fmt: skip
@@ -423,6 +426,7 @@ def test_convert(here, capsys):
 # --- models of other libraries ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @cases(("library", "name"), [("xgboost", "b.json"), ("lightgbm", "b.txt")])
 def test_models_of_others_are_read_everywhere(here, capsys, library, name):
     train, (x, y) = pytest.importorskip(library), numbers()

@@ -33,6 +33,7 @@ def rows_of(text):
 # --- evaluate ---------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @cases("data", ["flights.csv", "flights.duckdb"])
 def test_evaluate_prints_the_metrics_of_python(here, capsys, data):
     predicted, actual = fb.load("delay.json").predict(flights()).to_numpy(), flights()["arr_delay"].to_numpy()
@@ -43,6 +44,7 @@ def test_evaluate_prints_the_metrics_of_python(here, capsys, data):
     assert found == [["metric", "value"], *([name, f"{value:.6g}"] for name, value in expected.items())]
 
 
+@pytest.mark.slow
 def test_evaluate_by_group_and_with_the_confusion_of_classes(here, capsys):
     text = printed(capsys, "evaluate late.json flights.parquet --target late --by carrier --eval-metric error")
     predicted = fb.load("late.json").predict(flights(), "class")
@@ -122,6 +124,7 @@ def test_explain_sums_up_all_rows_or_shows_some(here, capsys):
     assert_frame_equal(pl.read_csv("c.csv"), expected, check_exact=True)
 
 
+@pytest.mark.slow
 def test_explain_takes_a_class_by_its_label_or_number(here, capsys):
     assert call("explain kind.json flights.csv --output 2 -o c.parquet") == 0
     assert_frame_equal(pl.read_parquet("c.parquet"), fb.load("kind.json").explain(flights(), output=2))
@@ -172,6 +175,7 @@ def test_a_chart_is_the_one_of_python(here, capsys):
     assert files() == ["chart.html", "chart.svg"]
 
 
+@pytest.mark.slow
 @cases(("line", "says", "code"), [
     ("plot roc late.json -o c.html", "roc needs DATA", 2),
     ("plot roc late.json flights.csv -o c.html", "roc needs --target", 2),

@@ -144,6 +144,7 @@ def named(here):
     return here
 
 
+@pytest.mark.slow
 def test_drift_is_that_of_the_query(named, capsys):
     lines = printed(capsys, "drift named.json flights.parquet --where day>60").splitlines()
     query = printed(capsys, ["drift", "named.json", "--table", "flights", "--where", "day > 60"])
@@ -159,6 +160,7 @@ def test_drift_is_that_of_the_query(named, capsys):
     assert pl.read_csv("d.csv")["period"].unique().sort().to_list() == [0, 1, 2]
 
 
+@pytest.mark.slow
 def test_reasons_are_those_of_python_and_of_the_query(here, capsys):
     model = fb.load("delay.json")
     expected = pl.concat([flights().select("id"), model.explain(flights(), top=1)], how="horizontal")
@@ -175,6 +177,7 @@ def test_reasons_are_those_of_python_and_of_the_query(here, capsys):
     assert [line.split()[0] for line in lines[2:]] == of_class["reason_1"].head(10).to_list()
 
 
+@pytest.mark.slow
 @cases(("line", "says"), [
     ("cv flights.csv --target late --param return_models=true", "--out-of-fold writes the predictions"),
     ("train flights.csv --target late -o m.json --out-of-fold o.csv", "--out-of-fold needs --folds"),
@@ -222,6 +225,7 @@ def test_bad_input_of_rows_here_or_there(here, capsys, line, says):
     assert says in refused(capsys, line)
 
 
+@pytest.mark.slow
 def test_names_are_data_in_drift_and_register(here, capsys):
     name, table, function = "we\"ird, name=1 '$(x);--", 't "t', "sc\"o're"
     hostile = flights().select(pl.col("dep_delay").alias(name), "arr_delay")

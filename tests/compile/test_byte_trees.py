@@ -39,6 +39,7 @@ def random_tree(rng, depth):
     return questions
 
 
+@pytest.mark.slow
 @given(SEEDS, st.sampled_from([1, 50, 1024, 2500]))
 @settings(max_examples=10, deadline=None)
 def test_add_leaves(seed, n_rows):

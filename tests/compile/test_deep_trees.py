@@ -201,6 +201,7 @@ def test_a_tree_table_is_walked_to_the_limit_of_stages(name, tmp_path):
         chain_model(most + 1, "right").query("t", name, keep=["id"], form="table", trees="trees")
 
 
+@pytest.mark.slow
 @cases("side", ["left", "right"])
 @cases("name", ["tsql", "oracle", "snowflake", "bigquery", "redshift", "trino", "databricks", "mysql"])
 def test_a_chain_is_one_case_everywhere(name, side):

@@ -152,6 +152,7 @@ def golden_baseline(names) -> pl.DataFrame:
 ELSEWHERE = [name for name in DIALECTS if name not in WAREHOUSES]
 
 
+@pytest.mark.slow
 @cases("name", ELSEWHERE)
 def test_sql_is_that_of_the_golden_file(name):
     text = "\n\n".join(f"-- {what}\n{statement};" for what, statement in golden_statements(name).items()) + "\n"

@@ -103,6 +103,7 @@ ROWS = {
 }
 
 
+@pytest.mark.slow
 @cases("types", [["float64", "int64", "float32", "uint64"], ["string", "float64", "int8", "string"]])
 @cases("n_rows", [1, 2, 9, 16, 17])
 def test_a_call_is_answered_as_the_first_one_whatever_came_before(types, n_rows):

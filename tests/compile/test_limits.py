@@ -219,6 +219,7 @@ def test_limits_are_lowered_and_raised(method, tmp_path, monkeypatch):
             calls(model, tmp_path, dialect="clickhouse", limits={"text": None, "elements": 10**6})[method]()
 
 
+@pytest.mark.slow
 @cases("method", METHODS)
 def test_what_a_message_advises_is_a_parameter(method, tmp_path):
     """Of the method that it names, which is the one that was called if that has it; or else of the one called."""
@@ -476,6 +477,7 @@ def test_later_runs_of_a_chain_score_the_rows_that_are_asked_for(tmp_path):
     assert "WHERE" not in rendered(tmp_path, "a")[1]
 
 
+@pytest.mark.slow
 @cases("how", [{"materialized": "ephemeral"}, {"form": "case"}])
 def test_what_can_be_no_chain_is_refused(how, tmp_path):
     with pytest.raises(fb.ParameterError, match="at most 60,000"):

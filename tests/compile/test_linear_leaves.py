@@ -47,6 +47,7 @@ def test_margins_are_exact_everywhere(con, seed, type_names):
         assert bits(found) == expected
 
 
+@pytest.mark.slow
 @cases(("name", "value"), [("_BITS", 2), ("_MOST_STEPS", 3.0), ("_LARGEST_STEP", 1.0)])
 def test_many_features_and_large_grids_are_exact_in_duckdb(con, name, value):
     """Missing numbers have bits of several integers, and trees with grids of too many steps no lists."""
@@ -75,6 +76,7 @@ def test_symmetric_trees_with_slopes_are_exact_in_duckdb(con):
         assert bits([row[1] for row in found]) == bits(model.predict(frame))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", ["depthwise", "symmetric", "lossguide"])
 @pytest.mark.parametrize("strategy", ["multi_output_tree", "one_output_per_tree"])
 def test_leaves_of_several_outputs_are_exact_everywhere(con, strategy, policy):

@@ -48,6 +48,7 @@ def over_places(tree: Tree) -> Tree:
     return replace(tree, categories=tuple(named))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ALL_BUT_SPARK)
 def test_rows_and_scores_are_those_of_the_condition(name):
     warehouse, rng = open_warehouse(name), random.Random(name)

@@ -99,6 +99,7 @@ def test_trained_models_explain_themselves(name, shape):
     assert_close(found_in(warehouse, model.database(name).explain_query("t", keep=["id"])), model.explain(frame).rows())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ALL_BUT_SPARK)
 def test_each_class_has_reasons_of_its_own_in_views_and_tables(name):
     warehouse, rng = open_warehouse(name), np.random.default_rng(1)

@@ -141,6 +141,7 @@ def classes(con) -> fb.Model:
     return fb.fit(frame, "y", features=features, objective="multi:softprob", num_class=3, n_estimators=2)
 
 
+@pytest.mark.slow
 @cases("form", ["lists", "sorted"])
 def test_outputs_columns_conditions_and_margins_are_those_of_other_forms(con, classes, form):
     for how in (

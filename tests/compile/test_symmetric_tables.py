@@ -73,6 +73,7 @@ def con():
     return duckdb.connect()
 
 
+@pytest.mark.slow
 @cases("seed", range(5))
 def test_margins_have_the_same_bits(con, seed):
     rng = random.Random(seed)

@@ -215,6 +215,7 @@ def test_outputs_over_a_table_of_trees(fast_warehouse, tmp_path, objective):
         np.testing.assert_allclose(outcome(fast_warehouse, query), predicted(model, frame, output), rtol=1e-14)
 
 
+@pytest.mark.slow
 @cases("form", FORMS)
 def test_margins_start_from_a_column_and_nothing_is_predicted_where_it_is_null(fast_warehouse, tmp_path, form):
     """LEAST and GREATEST pass over NULL in PostgreSQL, CASE takes ELSE, and ClickHouse's CAST raises an error."""

@@ -78,6 +78,7 @@ def test_parts_of_times_are_repeatable():
     check_repeatable("year(day) = 2013 AND dayofyear(us) > 300 AND date_trunc('hour', us) > '2013-10-01'", "it")
 
 
+@pytest.mark.slow
 def test_predicates_are_checked_inside_macros(con):
     assert counted(con.table("t"), "below(k, 20)") == (180, 20)
     assert "calls 'shaky', whose result may" in refused(con.table("t"), "shaky(k)")

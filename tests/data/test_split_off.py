@@ -56,6 +56,7 @@ def test_a_share_is_drawn_by_position_and_seed_alike_from_every_source(tmp_path)
         assert held(data, 0.25, seed=7) == expected, name
 
 
+@pytest.mark.slow
 @cases(("query", "rows"), [
     ("SELECT * FROM rows LIMIT 100", FRAME[:100]), ("SELECT * FROM rows LIMIT 100 OFFSET 30", FRAME[30:130]),
     ("FROM (FROM rows LIMIT 100) WHERE x > 0", FRAME[:100].filter(pl.col("x") > 0)),
@@ -98,6 +99,7 @@ def test_the_last_rows_are_those_of_the_last_times(tmp_path):
         assert held(data, "last 20%", time="day", group="query") == whole, name
 
 
+@pytest.mark.slow
 @cases(("text", "first"), [
     ("last 1 month", dt.date(2013, 2, 2)), ("last 2 months", dt.date(2013, 1, 2)),
     ("Last 1 Quarter", dt.date(2012, 12, 2)), ("last 1 year", dt.date(2012, 3, 2)),
@@ -127,6 +129,7 @@ def test_a_column_of_that_name_is_a_column():
     assert held(frame, "last 20%") == list(range(9))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ENGINES)
 def test_every_engine_trains_on_the_other_rows(engine):
     key = draw_key(11, 21)

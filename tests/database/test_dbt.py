@@ -352,6 +352,7 @@ def classifier(labels: list, **how) -> fb.Model:
     return fb.fit(frame, "y", n_estimators=2, **how)
 
 
+@pytest.mark.slow
 @cases(
     ["model", "output", "good", "bad"],
     [
@@ -603,6 +604,7 @@ def test_a_description_keeps_what_people_have_added(tmp_path):
             assert (tmp_path / "transform" / "scored.yml").read_bytes().decode().split(line_end) == MERGED.split("\n")
 
 
+@pytest.mark.slow
 def test_a_description_of_ours_that_nobody_has_changed_becomes_the_new_one(tmp_path):
     """And one of other models gets an entry."""
     old = classifier(["a", HOSTILE_NAMES[0], "c", "d: {{ x }}"]).database()

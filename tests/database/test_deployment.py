@@ -67,6 +67,7 @@ def predicted(model: fb.Model) -> list[float]:
     return model.predict(ROWS).to_list()
 
 
+@pytest.mark.slow
 def test_one_model_follows_another_and_goes_back(warehouse):
     first, second = (model.database(warehouse.name) for model in (old(), new()))
     quote = warehouse.dialect.quote
@@ -91,6 +92,7 @@ def test_one_model_follows_another_and_goes_back(warehouse):
         assert scores(warehouse, "scored") == predicted(old())
 
 
+@pytest.mark.slow
 def test_a_model_of_several_views_and_one_of_a_table(warehouse):
     quote, name = warehouse.dialect.quote, warehouse.name
     large = fb.fit(ROWS, "y", features=["x", "s"], n_estimators=100)
@@ -248,6 +250,7 @@ def test_functions_are_sql_of_each_database_or_refused():
     assert "(@p1 BIGINT, @p2 NVARCHAR(4000))" in old().database("tsql").create_function_sql("dbo.score")
 
 
+@pytest.mark.slow
 def test_the_statements_are_sql_of_each_database(tmp_path):
     for name in DIALECTS:
         dialect, database = get_dialect(name), new().database(name)

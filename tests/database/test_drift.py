@@ -391,6 +391,7 @@ def test_a_column_without_values_is_an_alarm_unless_it_had_none_in_training(miss
     assert (min(found) > 0.25) == (missing < 1)
 
 
+@pytest.mark.slow
 def test_hostile_names(warehouse):
     rng = random.Random("hostile")
     names, kind = nameable(warehouse.dialect, [name for name in NAMES if name.strip()]), FeatureType("int32")

@@ -127,6 +127,7 @@ def test_metrics_of_every_objective_are_those_of_evaluate(name):
             assert_about(sorted(found, key=lambda row: row[:key]), expected)
 
 
+@pytest.mark.slow
 def test_every_metric_by_name_and_of_ones_own(warehouse):
     fill(warehouse)
     aggregates = {"worst": "MAX(ABS(label - prediction))", "mean": "AVG(CASE WHEN label > 1 THEN label END)",
@@ -235,6 +236,7 @@ def test_zeros_of_either_sign_are_parts_of_a_window_as_they_are_groups(warehouse
     assert found == pytest.approx(expected)
 
 
+@pytest.mark.slow
 def test_classes_without_an_offset_have_no_probability(warehouse):
     offsets = ["offset", "w", "y2"]
     model = fb.fit(rows(), "kind", features=["x", "z"], objective="multi:softprob", base_margin=offsets, n_estimators=2)

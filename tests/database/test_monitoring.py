@@ -173,6 +173,7 @@ def test_null_is_another_group_than_any_text(warehouse):
     assert measured(warehouse, f"SELECT {columns} FROM {quote('watched')}", 2) == found
 
 
+@pytest.mark.slow
 @cases("unit, first", [("hour", MONDAY - dt.timedelta(hours=2)), ("day", MONDAY - 2 * DAY), ("week", MONDAY - 14 * DAY),
                        ("month", dt.datetime(2026, 1, 1))])  # fmt: skip
 def test_last_windows_of_each_unit(warehouse, unit, first):

@@ -219,6 +219,7 @@ def test_rows_of_the_user_are_tested_in_their_order(name):
 # --- columns of other numbers -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ALL_BUT_SPARK)
 def test_a_feature_of_floats_may_be_a_column_of_decimals(name):
     database, cents = open_warehouse(name), [None, *range(-300, 300, 7)]

@@ -87,6 +87,7 @@ def test_a_relation_gives_the_frames_model():
     assert_same("reg:squarederror", fb.fit(frame, "amount", **options), *models)
 
 
+@pytest.mark.slow
 def test_types_that_only_duckdb_has_give_one_model():
     con = duckdb.connect()
     con.execute("CREATE TYPE size AS ENUM ('small', 'large', 'it''s', '')")  # in an order that is not the alphabet's

@@ -146,6 +146,7 @@ def bins(**changes) -> dict:
 SCORES = bins(feature=["prediction"])
 
 
+@pytest.mark.slow
 @cases("line, message", [
     ({"metadata": []}, '"metadata" must be an object'), ({"metadata": {"nam": "a"}}, "nam"),
     ({"metadata": {"name": "a\nb"}}, '"name" must be a line'), ({"metadata": {"rows": 0}}, '"rows" must be a number'),

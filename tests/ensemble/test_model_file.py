@@ -236,6 +236,7 @@ def test_more_outputs_than_trees_are_refused_before_a_loss_is_made_of_them(chang
         fb.load(path)
 
 
+@pytest.mark.slow
 def test_lines_of_trees_are_read_as_the_same_json_in_another_form():
     """Lines as they are written are read by columns, other JSON node by node: the same trees, and the same refusals."""
     rng = random.Random(3)

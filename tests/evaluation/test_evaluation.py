@@ -53,6 +53,7 @@ def test_metrics_that_are_asked_for():
         assert found["off"] == pytest.approx(share, rel=1e-12)
 
 
+@pytest.mark.slow
 @cases("kind", SOURCES)
 def test_two_classes_are_scikit_learns(kind):
     model = fb.fit(FRAME, "late", objective="binary:logistic", **SHAPE)

@@ -241,6 +241,7 @@ def test_estimators_files_and_text_are_the_same_model(tmp_path):
     assert from_lightgbm(estimator.booster_.model_to_string().replace("\n", "\r\n").encode()) == numbered
 
 
+@pytest.mark.slow
 def test_the_best_iteration_counts():
     X, y = numbers(np.random.default_rng(9))
     booster = train({"objective": "multiclass", "num_class": 3}, X, np.clip(np.floor(y), 0, 2))
@@ -386,6 +387,7 @@ def test_damaged_text(old, new, message):
         from_lightgbm(SOUND.replace(old, new, 1).encode())
 
 
+@pytest.mark.slow
 def test_whatever_the_damage_the_error_says_so():
     """Every line left out, cut short or changed is read without another kind of error, or refused."""
     assert from_lightgbm(SOUND.encode()).n_trees == 1

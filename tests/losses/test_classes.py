@@ -91,6 +91,7 @@ def test_metrics_do_not_count_by_them_and_a_refit_does():
     np.testing.assert_allclose(again.predict(ROWS), whole.predict(ROWS), rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_files_and_folds_keep_the_factors_that_they_have(tmp_path):
     for options in ({}, {"folds": 3}, {"threshold": "f1"}, {"threshold": "f1", "folds": 3}):
         model = fb.fit(ROWS, "yes", class_weight="balanced", **options, **OPTIONS)

@@ -528,6 +528,7 @@ def test_sizes_are_those_of_the_statements(model, monkeypatch):
     assert (sqlite.statements, sqlite.bytes) == (len(statements), len("".join(statements).encode()))
 
 
+@pytest.mark.slow
 def test_charts_have_what_they_show_as_heading(model, tmp_path):
     page = reported(model, tmp_path, DATA, "y")
     half = (DATA["y"] - model.predict(DATA)).abs().median()

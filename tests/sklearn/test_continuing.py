@@ -17,6 +17,7 @@ TARGETS = {fb.FrameBoostRegressor: Y, fb.FrameBoostClassifier: np.array(["a", "b
            fb.FrameBoostRanker: np.digitize(Y, [-50, 50])}  # fmt: skip
 
 
+@pytest.mark.slow
 @cases("kind", ESTIMATORS)
 def test_rounds_are_added(kind):
     y = TARGETS[kind]
@@ -86,6 +87,7 @@ NUMBERS, WORDS = np.array([5, -2, 9]), np.array(["a", "b", "c"])
 FRAME = pl.DataFrame({"x": X[:, 0], "none": [None] * 200, "s": ["u", "v"] * 100, "it's": X[:, 1]})
 
 
+@pytest.mark.slow
 @cases(("kind", "table", "y"), [
     (fb.FrameBoostRegressor, X, Y), (fb.FrameBoostRegressor, FRAME, Y), (fb.FrameBoostRegressor, FRAME.to_pandas(), Y),
     (fb.FrameBoostRegressor, X, np.column_stack([Y, -Y])), (fb.FrameBoostRanker, FRAME, np.arange(200) % 3),
@@ -191,6 +193,7 @@ def labels() -> tuple[np.ndarray, np.ndarray]:
     return make_multilabel_classification(200, 5, n_classes=3, random_state=0)
 
 
+@pytest.mark.slow
 @cases("as_y", [np.asarray, pl.DataFrame, pd.DataFrame, lambda y: y.astype(bool), lambda y: y.tolist()])
 def test_each_label_has_trees_of_its_own(labels, as_y):
     table, y = labels

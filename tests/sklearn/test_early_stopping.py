@@ -132,6 +132,7 @@ def test_the_last_metric_decides_and_the_training_rows_may_be_watched():
     assert len(metrics["rmse"]) == expected + 5
 
 
+@pytest.mark.slow
 @cases("kind", ESTIMATORS[:2])
 def test_searches_and_pipelines_stop(kind):
     y = Y if kind is fb.FrameBoostRegressor else np.where(Y > 0, "late", "early")

@@ -43,6 +43,7 @@ class Plain(fb.FrameBoostRanker):
     """Adds nothing."""
 
 
+@pytest.mark.slow
 @cases("kind", [Named, PassedOn, OfSubclass, Plain])
 def test_subclasses_may_have_parameters_of_their_own(kind):
     X, y = numbers()[0], np.arange(200) % 2

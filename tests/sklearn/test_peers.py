@@ -205,6 +205,7 @@ def test_a_callback_has_no_model_to_ask():
         fb.FrameBoostRegressor(n_estimators=2, callbacks=[Asks()]).fit(X, Y)
 
 
+@pytest.mark.slow
 def test_a_callback_may_choose_the_metric_and_the_rows_that_stop():
     stop = xgboost.callback.EarlyStopping
     pairs, metrics = [(X[REST], Y[REST]), (X, Y)], ["mae", "rmse"]
@@ -514,6 +515,7 @@ def test_constraints_by_position_hold_of_all(columns):
             assert (steps != 0).any()
 
 
+@pytest.mark.slow
 def test_a_query_is_told_in_every_way():
     y, frame = CLASS, pd.DataFrame(X, columns=list("abcde")).assign(qid=QID)
     for ranker in (fb.FrameBoostRanker, xgboost.XGBRanker):

@@ -33,6 +33,7 @@ def target(dense) -> np.ndarray:
     return np.nan_to_num(dense[:, 0], nan=9.0) + dense[:, 1] * dense[:, 2]
 
 
+@pytest.mark.slow
 @cases("kind", KINDS)
 def test_a_sparse_matrix_is_the_dense_array(dense, y, kind):
     expected = fb.FrameBoostRegressor(**SHAPE).fit(dense, y)

@@ -68,6 +68,7 @@ def xgboosts(frame: pl.DataFrame, objective: str, metrics: list[str], weighted: 
 # --- XGBoost's trees --------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @cases(
     ("objective", "settings", "weighted"),
     [
@@ -245,6 +246,7 @@ def test_where_there_is_one_partner_to_draw_predictions_are_xgboosts(objective, 
     np.testing.assert_allclose(model.history[f"train_{metric}"].to_numpy(), history[f"train_{metric}"], rtol=1e-7)
 
 
+@pytest.mark.slow
 def test_partners_are_drawn_evenly_from_the_rows_of_other_labels():
     label, margin = np.array([2.0, 0.0, 1.0, 0.0, 1.0, 0.0]), np.array([0.3, -0.5, 0.1, 0.9, -1.0, 0.2])
     size = 1 / (1 + np.exp(np.subtract.outer(margin, margin) * np.sign(np.subtract.outer(label, label))))

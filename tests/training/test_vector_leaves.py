@@ -191,6 +191,7 @@ def test_what_does_not_go_together_is_refused(options, message):
         fitted(flights(50), target=["delay", "air"], **options)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", ["depthwise", "lossguide", "symmetric"])
 @pytest.mark.parametrize("engine", ENGINES)
 def test_slopes_of_an_output_are_those_of_a_tree_of_its_own_with_the_same_splits(policy, engine):

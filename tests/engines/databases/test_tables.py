@@ -481,6 +481,7 @@ def test_a_plan_says_what_leaves_the_database(sqlite):
     assert of_levels == f"{bins}; for each level of a tree, the codes of all rows"
 
 
+@pytest.mark.slow
 def test_a_fit_in_a_database_goes_on_from_its_checkpoint(sqlite, tmp_path):
     con, rows = sqlite
     path = tmp_path / "fit.ckpt"
@@ -681,6 +682,7 @@ def test_columns_of_types_that_frames_do_not_have_are_only_named():
     assert [kind is not None for kind in in_arrow.types().values()] == [True, False, True]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", databases("postgres", "mariadb", "sqlite"))
 def test_rows_of_a_connection_may_be_dictionaries(name):
     database = open_warehouse(name)
@@ -748,6 +750,7 @@ def of_sql(con, *args, key=None, scratch=None, **options):
     return fb.fit(fb.table(con, "orders", key=key, scratch=scratch), *args, engine="sql", **options)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "options",
     [{"objective": "reg:absoluteerror"}, {"objective": "reg:quantileerror", "quantile_alpha": 0.9},
