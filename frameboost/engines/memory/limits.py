@@ -48,8 +48,10 @@ __all__ = [
 # --- trees in one call ------------------------------------------------------------------------------------------------
 
 # Codes (rows x features) up to which a tree is grown in one call, of fewer rows than are sorted: several calls for each
-# level take 2 times as long of 20,000 codes, 1.2 to 2.4 times of a million, and 1.1 to 1.7 times of four millions.
-CODES_PER_TREE = 1 << 22
+# level take 2 times as long of 20,000 codes, 1.2 to 2.4 times of a million, and 1.0 to 1.9 times of six to eight
+# millions, or 0.88 times where half of the rows are drawn. Of ten to sixteen millions it is 0.94 to 1.4 times, but
+# codes of two bytes, by row and by column, take twice the memory.
+CODES_PER_TREE = 1 << 23
 # Codes up to which it is whatever the rows, and no columns are stored apart: neither sparse ones, nor those of
 # dimensions by key.
 CODES_OF_ANY_ROWS = 1 << 19
