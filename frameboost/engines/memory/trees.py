@@ -751,7 +751,7 @@ def _scan_few(  # type: ignore[no-untyped-def]
     widest = 0
     for feature in range(len(offsets) - 1):
         widest = max(widest, offsets[feature + 1] - offsets[feature])
-    sums, is_summed = np.zeros((widest, 2)), np.zeros(widest // 64 + 1, dtype=np.uint64)
+    sums, is_summed = np.zeros((widest, 2)), np.zeros(widest // 64 + 1, dtype=np.uint64)  # a bit for each slot
     left, gains, positions = np.empty((2, widest)), np.empty(widest), np.empty(widest, dtype=np.int64)
     room = category_room(0 if is_categorical is None else widest)
     for i in range(len(few)):
@@ -766,22 +766,23 @@ def _scan_few(  # type: ignore[no-untyped-def]
             if not allowed[node, first + feature]:
                 continue
             n_slots = offsets[feature + 1] - offsets[feature]
+            words = is_summed[: n_slots // 64 + 1]
             for row in rows[start:stop]:
                 code = np.uint64(codes[row, first + feature])
                 sums[code, 0] += gh[row, 0]
                 sums[code, 1] += gh[row, 1]
-                is_summed[code >> _SIX] |= _ONE << (code & _LOW_SIX)
+                words[code >> _SIX] |= _ONE << (code & _LOW_SIX)
             if is_categorical is not None and is_categorical[feature]:
                 candidate = scan_categories(
                     sums[:n_slots], None, room, G, H, parent, None, node, max_cat_to_onehot, max_cat_threshold,
                     cat_smooth, reg_lambda, reg_alpha, max_delta_step, min_child_weight, stats[node, 0],
                 )  # fmt: skip
                 keep_split(candidate, feature, best[node], stats[node])
-                _prefix_sums_of_few(sums, is_summed, left, positions)  # for 0 in the sums
+                _prefix_sums_of_few(sums, words, left, positions)  # for 0 in the sums
                 continue
             missing_G, missing_H = sums[n_slots - 1, 0], sums[n_slots - 1, 1]
             sums[n_slots - 1, 0] = sums[n_slots - 1, 1] = 0.0
-            n = _prefix_sums_of_few(sums, is_summed, left, positions)
+            n = _prefix_sums_of_few(sums, words, left, positions)
             candidate = best_of_sums(
                 left, n, positions, missing_G, missing_H, None, G, H, parent, reg_lambda, reg_alpha, min_child_weight,
                 stats[node, 0], gains,
@@ -790,15 +791,15 @@ def _scan_few(  # type: ignore[no-untyped-def]
 
 
 @kernel(no_cpython_wrapper=True)
-def _prefix_sums_of_few(sums, is_summed, left, positions):  # type: ignore[no-untyped-def]
-    """Write the prefix sums of bins, by a bit for each bin that has any, and the next positions; return their number.
+def _prefix_sums_of_few(sums, words, left, positions):  # type: ignore[no-untyped-def]
+    """Write the prefix sums of the bins whose bits are set in ``words``, and the next positions; return their number.
 
     The sums, float64 (slots, 2), and the bits become 0.
     """
     n, G, H = np.uint64(0), 0.0, 0.0
-    for word in range(np.uint64(len(is_summed))):
-        bits = is_summed[word]
-        is_summed[word] = 0
+    for word in range(np.uint64(len(words))):
+        bits = words[word]
+        words[word] = 0
         while bits != 0:
             bin_ = (word << _SIX) + lowest_bit(bits)
             bits &= bits - _ONE
