@@ -170,10 +170,10 @@ def fit(
         The metrics to evaluate after each round: XGBoost's names, SQL, functions over arrays (scikit-learn's, for
         example), or scikit-learn's scorers, by name or from ``make_scorer`` (``docs/metrics.md``). `Model.history` has
         a column for each. They are evaluated on the held-out rows, or without any on the training rows; by default the
-        objective's metric, if rows are held out. Early stopping watches the last metric.
+        objective's metric, if rows are held out or ``train_metrics`` is set. Early stopping watches the last metric.
     train_metrics : bool, default False
-        Whether to evaluate the metrics on the training rows as well as on the held-out rows, for learning curves of
-        both. It makes a fit about 6 % slower, with AUC 13 %.
+        Whether to evaluate the metrics on the training rows, as well as on held-out rows if there are any, for learning
+        curves. It makes a fit about 6 % slower, with AUC 13 %.
     callbacks : list of functions, optional
         Functions to call after each round with its number, from 1, and a dict of its metrics; training stops if one
         returns True. A fit that resumes from a ``checkpoint`` calls them for new rounds only.
@@ -335,7 +335,7 @@ def train_planned(
         # Last, as types of many columns take long to tell.
         may_be_classes = planned.may_be_classes and not loss.classes and label_range == (0, 1)
         hint = hint_of_classes(planned.source, planned.target) if may_be_classes else ""
-        evaluated = metrics if planned.held_out or eval_metric is not None else []
+        evaluated = metrics if planned.held_out or train_metrics or eval_metric is not None else []
         check_queries(training, loss, evaluated, roles, exponential=settings.ndcg_exp_gain)
         for key, other in others.items():
             check_held_out(other, loss, roles, key)

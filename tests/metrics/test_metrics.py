@@ -255,6 +255,22 @@ def test_areas_of_regressions_and_rankings_are_of_the_positive_labels(objective,
         assert 0 < model.history["train_aucpr"][-1] <= 1
 
 
+@cases(("objective", "label"), [
+    ("reg:squarederror", "amount"), ("binary:logistic", "late"), ("count:poisson", "count"), ("multi:softprob", "kind"),
+])  # fmt: skip
+def test_training_rows_alone_have_the_metric_of_the_objective(objective, label):
+    """Without held-out rows and ``eval_metric``, too; its last value is that of the trained model."""
+    rows = labelled_rows()
+    for engine in ENGINES:
+        options = {"objective": objective, "features": FEATURES, "n_estimators": 2, "engine": engine, "verbose": False}
+        model, silent = fb.fit(rows, label, train_metrics=True, **options), fb.fit(rows, label, **options)
+        name, value = model.evaluate(rows, label).metrics.row(0)[-2:]
+        assert model.history.columns == ["round", f"train_{name}"]
+        assert model.history[-1, 1] == pytest.approx(value, rel=1e-12)
+        assert model == silent
+        assert silent.history.columns == ["round"]
+
+
 @cases(("objective", "alpha"), [
     ("reg:squarederror", 0.3), ("reg:absoluteerror", 0.9), ("count:poisson", 0.2), ("reg:quantileerror", 0.7),
 ])  # fmt: skip
