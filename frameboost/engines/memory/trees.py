@@ -357,6 +357,14 @@ def _add_leaf(nodes, counts, depth, start, stop):  # type: ignore[no-untyped-def
 
 
 @kernel(no_cpython_wrapper=True)
+def _free_histogram(index, free, counts):  # type: ignore[no-untyped-def]
+    """Free a histogram for other nodes; -1 is none."""
+    if index >= 0:
+        free[counts[_FREE]] = index
+        counts[_FREE] += 1
+
+
+@kernel(no_cpython_wrapper=True)
 def _open_nodes(  # type: ignore[no-untyped-def]
     nodes, sums, batch, n_batch, max_depth, lightest, most_of_few, counts, free, room, parts, few
 ):
@@ -376,15 +384,11 @@ def _open_nodes(  # type: ignore[no-untyped-def]
         right = left + (n_batch > 0)
         above = nodes[batch[k], _HISTOGRAM] if n_batch > 0 else -1
         if nodes[left, _DEPTH] >= max_depth or (lightest > sums[left, SUM_H] and lightest > sums[right, SUM_H]):
-            if above >= 0:
-                free[counts[_FREE]] = above
-                counts[_FREE] += 1
+            _free_histogram(above, free, counts)
             continue
         most_rows = max(nodes[left, _STOP] - nodes[left, _START], nodes[right, _STOP] - nodes[right, _START])
         if most_rows <= most_of_few:
-            if above >= 0:
-                free[counts[_FREE]] = above
-                counts[_FREE] += 1
+            _free_histogram(above, free, counts)
             for node in range(left, right + 1):
                 n, at = counts[_OPEN], few[counts[_FEW]]
                 room[0, n], room[3, n], nodes[node, _HISTOGRAM] = node, -1, -1
@@ -443,9 +447,8 @@ def _keep_splits(  # type: ignore[no-untyped-def]
             sums[node, GAIN] /= n_sharing
             candidates[counts[_CANDIDATES]] = node
             counts[_CANDIDATES] += 1
-        elif nodes[node, _HISTOGRAM] >= 0:
-            free[counts[_FREE]] = nodes[node, _HISTOGRAM]
-            counts[_FREE] += 1
+        else:
+            _free_histogram(nodes[node, _HISTOGRAM], free, counts)
 
 
 @kernel(no_cpython_wrapper=True)
@@ -504,10 +507,9 @@ def _fill_tables(  # type: ignore[no-untyped-def]
             if summed is not None:
                 histogram = summed[first:last]
             if node[_HISTOGRAM] < 0:
-                histogram = np.zeros((last - first, 2))
-                for row in rows[node[_START] : node[_STOP]]:
-                    histogram[codes[row, feature], 0] += gh[row, 0]
-                    histogram[codes[row, feature], 1] += gh[row, 1]
+                of_rows, alone = np.zeros((last - first, 2)), np.zeros_like(offsets)
+                add_rows(codes, rows, node[_START], node[_STOP], gh, alone, feature, feature + 1, of_rows.ravel())
+                histogram = of_rows
             fill_named(
                 table, histogram, node[BIN], missing_left, onehot, smooth,
                 reg_lambda, reg_alpha, max_delta_step, min_child_weight,
@@ -753,7 +755,7 @@ def _scan_few(  # type: ignore[no-untyped-def]
         widest = max(widest, offsets[feature + 1] - offsets[feature])
     sums, is_summed = np.zeros((widest, 2)), np.zeros(widest // 64 + 1, dtype=np.uint64)  # a bit for each slot
     left, gains, positions = np.empty((2, widest)), np.empty(widest), np.empty(widest, dtype=np.int64)
-    room = category_room(0 if is_categorical is None else widest)
+    room, alone = category_room(0 if is_categorical is None else widest), np.zeros(codes.shape[1], dtype=np.int64)
     for i in range(len(few)):
         node, start, stop = few[i]
         G, H = 0.0, 0.0
@@ -766,20 +768,22 @@ def _scan_few(  # type: ignore[no-untyped-def]
             if not allowed[node, first + feature]:
                 continue
             n_slots = offsets[feature + 1] - offsets[feature]
+            if is_categorical is not None and is_categorical[feature]:
+                at = first + feature
+                add_rows(codes, rows, start, stop, gh, alone, at, at + 1, sums.ravel())
+                candidate = scan_categories(
+                    sums[:n_slots], None, room, G, H, parent, None, node, max_cat_to_onehot, max_cat_threshold,
+                    cat_smooth, reg_lambda, reg_alpha, max_delta_step, min_child_weight, stats[node, 0],
+                )  # fmt: skip
+                keep_split(candidate, feature, best[node], stats[node])
+                sums[:n_slots] = 0.0
+                continue
             words = is_summed[: n_slots // 64 + 1]
             for row in rows[start:stop]:
                 code = np.uint64(codes[row, first + feature])
                 sums[code, 0] += gh[row, 0]
                 sums[code, 1] += gh[row, 1]
                 words[code >> _SIX] |= _ONE << (code & _LOW_SIX)
-            if is_categorical is not None and is_categorical[feature]:
-                candidate = scan_categories(
-                    sums[:n_slots], None, room, G, H, parent, None, node, max_cat_to_onehot, max_cat_threshold,
-                    cat_smooth, reg_lambda, reg_alpha, max_delta_step, min_child_weight, stats[node, 0],
-                )  # fmt: skip
-                keep_split(candidate, feature, best[node], stats[node])
-                _prefix_sums_of_few(sums, words, left, positions)  # for 0 in the sums
-                continue
             missing_G, missing_H = sums[n_slots - 1, 0], sums[n_slots - 1, 1]
             sums[n_slots - 1, 0] = sums[n_slots - 1, 1] = 0.0
             n = _prefix_sums_of_few(sums, words, left, positions)
